@@ -18,7 +18,7 @@ import numpy as np
 from toolkit.columns import OutcomeColumn
 from toolkit.stats import OutcomeBlock, Settings, auc_intervals, paired_interval
 from toolkit.stats.curves.calibration import clustered_calibration
-from toolkit.stats.many.headroom import captured
+from toolkit.stats.many.headroom import captured_shares
 from toolkit.stats.metrics.outcomes import Store
 from toolkit.stats.metrics.scan import kish_number
 from toolkit.stats.metrics.strata import Strata, effective_units
@@ -407,7 +407,9 @@ def headroom(base: float, oracle: float, share: float) -> Design:
             first, best = place < base, place < oracle
             policy = np.where(first, luck >= LOST, best & (luck < gained))
             drawn = block({"correct": np.stack([first, policy, best]) * 1.0})
-            found = captured(Store.of_blocks(lambda drawn=drawn: iter([drawn]), 3, None), "correct", 0, 2, settings)
+            found = captured_shares(
+                Store.of_blocks(lambda drawn=drawn: iter([drawn]), 3, None), "correct", 0, 2, settings
+            )
             ends.append((found.low[1], found.high[1], found.method[1]))
         low, high, method = zip(*ends, strict=True)
         return np.array(low), np.array(high), np.array(method)

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from toolkit.stats import OutcomeBlock, Settings, summarise
-from toolkit.stats.many.simultaneous import JointEstimates, all_pairs, covariance_of
+from toolkit.stats.many.simultaneous import JointEstimates, claims_of_all_pairs, covariance_of
 from toolkit.stats.metrics.spill import Floats
 
 RATE = 0.7
@@ -56,7 +56,10 @@ def checked() -> None:
     first, second = np.triu_indices(len(outcomes), 1)
     apart = influence[first] - influence[second]
     sizes = np.abs(drawn[first] - drawn[second]) / np.sqrt((apart**2).sum(axis=1))[:, None]
-    plain, ours = float(np.quantile(sizes.max(axis=0), settings.level)), all_pairs(estimates, settings).critical
+    plain, ours = (
+        float(np.quantile(sizes.max(axis=0), settings.level)),
+        claims_of_all_pairs(estimates, settings).critical,
+    )
     if abs(ours / plain - 1) > 0.02:
         raise SystemExit(f"critical value {ours:.3f}, with a multiplier for every example {plain:.3f}")
     print(f"critical value of 12 policies {ours:.3f}, with a multiplier for every example {plain:.3f}")
@@ -68,7 +71,7 @@ def timed(policies: int, examples: int, spread: float) -> None:
     rate = RATE + spread * np.linspace(-1, 1, policies)[:, None]
     estimates = _estimates((rng.random((policies, examples)) < rate).astype(np.float64))
     start = time.process_time()
-    found = all_pairs(estimates, Settings())
+    found = claims_of_all_pairs(estimates, Settings())
     seconds = time.process_time() - start
     told = f"{found.differs.mean():.0%} of {len(found.differs):,} pairs told apart"
     print(f"{policies:,} policies x {examples:,} examples: {seconds:.1f} s of processor time, {told}")

@@ -8,7 +8,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
-from toolkit.errors import in_short
+from toolkit.errors import shorten_message
 from toolkit.printable import printable
 
 if TYPE_CHECKING:
@@ -57,4 +57,4 @@ def say_report(folder: Path) -> None:
 
 def complain(line: object) -> None:
     """Prints a line to stderr in safe characters, with long quotations cut."""
-    print(in_short(str(line)), file=sys.stderr)
+    print(shorten_message(str(line)), file=sys.stderr)

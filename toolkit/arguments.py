@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from toolkit.errors import InvalidError, argument, quote
-from toolkit.settings import NAMES, is_list, kinds_of, of_kind
+from toolkit.settings import NAMES, as_kind, is_sequence, kinds_of
 
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
@@ -86,14 +86,14 @@ def _convert_to_kind(kind: Any, given: Any) -> Any:
         return None if given is None else UNFIT
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if kind in PLAIN or (origin in LISTS and inner and inner[0] in PLAIN):
-        value = of_kind(kind if kind in PLAIN else tuple[inner[0], ...], given)  # type: ignore[valid-type]
+        value = as_kind(kind if kind in PLAIN else tuple[inner[0], ...], given)  # type: ignore[valid-type]
         return UNFIT if value is None else value
     if kind is Path:
         return given if isinstance(given, os.PathLike) else UNFIT
     known = origin or kind
     if not isinstance(known, type):
         return given
-    if known is Iterable and not isinstance(given, Mapping) and not is_list(given):  # a text's letters are none
+    if known is Iterable and not isinstance(given, Mapping) and not is_sequence(given):  # a text's letters are none
         return UNFIT
     return given if isinstance(given, known) else UNFIT
 

@@ -82,18 +82,18 @@ class OutcomeColumn:
         return f"{self.label} %" if self.share else self.label
 
     @property
-    def called(self) -> str:
+    def cost_name(self) -> str:
         """The name by which users name a cost: its heading without "/1,000"."""
         return self.header.removesuffix("/1,000") or self.name
 
     @property
-    def on_axis(self) -> str:
+    def axis_label(self) -> str:
         """The label for a figure's axis that shows this column's means times `scale`."""
         times = self.scale * self.per
-        return f"{self.label} per example" if times == 1 else f"{self.called} per {times:,g} examples"
+        return f"{self.label} per example" if times == 1 else f"{self.cost_name} per {times:,g} examples"
 
     @property
-    def less(self) -> str:
+    def lower_text(self) -> str:
         """The words for a lower mean of this column, such as "for fewer tokens"."""
         return f"for fewer {self.label}" if self.scale * self.per == 1 else f"at a lower {self.label}"
 
@@ -107,28 +107,30 @@ class OutcomeColumn:
         return 4 if self.share or self.rate else 2 if self.scale == 1 else self.decimals + len(f"{self.scale:.0f}") - 1
 
 
-def _share(name: str, metric: str | None = "", **more: Any) -> OutcomeColumn:
+def _share_column(name: str, metric: str | None = "", **more: Any) -> OutcomeColumn:
     return OutcomeColumn(name, metric, unit="share", share=True, **more)
 
 
-def _quality(name: str, metric: str = "", **more: Any) -> OutcomeColumn:
-    return _share(name, metric, rate=True, quality=True, **more)
+def _quality_column(name: str, metric: str = "", **more: Any) -> OutcomeColumn:
+    return _share_column(name, metric, rate=True, quality=True, **more)
 
 
-def _cost(name: str, unit: str, **more: Any) -> OutcomeColumn:
+def _cost_column(name: str, unit: str, **more: Any) -> OutcomeColumn:
     return OutcomeColumn(name, unit=unit, cost=True, **more)
 
 
-OTHERS = _cost("", "", family=True, always=False)
+OTHERS = _cost_column("", "", family=True, always=False)
 """The row for columns that no other row names."""
 
 PERCENTILES = tuple(
-    _cost(f"p{share}_s", "s", header=f"p{share} s", decimals=1, significant=2, place=7, always=False, display="asked")
+    _cost_column(
+        f"p{share}_s", "s", header=f"p{share} s", decimals=1, significant=2, place=7, always=False, display="asked"
+    )
     for share in (50, 95, 99)
 )
 """Percentiles of the seconds of examples, which tables show where they are asked for, and CSV always."""
 
-MEDIAN_DEVIATION = _share("median_deviation", always=False, header="median Δ", place=9, display="asked")
+MEDIAN_DEVIATION = _share_column("median_deviation", always=False, header="median Δ", place=9, display="asked")
 """The median of `deviation`, which tables show where it is asked for, and CSV always."""
 
 CLAIM_COUNTS = tuple(
@@ -139,75 +141,76 @@ CLAIM_COUNTS = tuple(
 """For each verdict of claims: how many got it rightly, how many got it, and how many have it as their label."""
 
 COLUMNS: tuple[OutcomeColumn, ...] = (
-    _quality("correct", "accuracy", judges=True),
-    _quality("credit"),
-    _share("macro_f1", quality=True, computed="labels"),
-    _share("weighted_f1", quality=True, computed="labels"),
-    _share("f1:", family=True, quality=True, computed="labels"),
-    _share("base_correct", None),
-    _share("fix", "fix_rate", rate=True, needs="base_correct", header="fixes", place=9),
-    _share("flip", "flip_rate", rate=True, needs="base_correct", header="flips", place=9),
-    _share("intervened", "intervention_rate", rate=True, needs="base_correct"),
-    _quality("found", always=False, header="share found"),
-    _quality("hit_", family=True, always=False, judges=True),
-    _quality("recall_", family=True, always=False),
-    _quality("covered", "coverage", always=False, header="coverage", place=9),
-    _quality("answered", "answer_rate", always=False, header="answered", place=9),
-    _quality("answered_correct", "accuracy_answered", always=False, header="right of answered", place=9),
+    _quality_column("correct", "accuracy", judges=True),
+    _quality_column("credit"),
+    _share_column("macro_f1", quality=True, computed="labels"),
+    _share_column("weighted_f1", quality=True, computed="labels"),
+    _share_column("f1:", family=True, quality=True, computed="labels"),
+    _share_column("base_correct", None),
+    _share_column("fix", "fix_rate", rate=True, needs="base_correct", header="fixes", place=9),
+    _share_column("flip", "flip_rate", rate=True, needs="base_correct", header="flips", place=9),
+    _share_column("intervened", "intervention_rate", rate=True, needs="base_correct"),
+    _quality_column("found", always=False, header="share found"),
+    _quality_column("hit_", family=True, always=False, judges=True),
+    _quality_column("recall_", family=True, always=False),
+    _quality_column("covered", "coverage", always=False, header="coverage", place=9),
+    _quality_column("answered", "answer_rate", always=False, header="answered", place=9),
+    _quality_column("answered_correct", "accuracy_answered", always=False, header="right of answered", place=9),
     OutcomeColumn("set_size", unit="labels", header="set size", decimals=2, place=9, always=False),
     OutcomeColumn("rewarded", unit="rounds", always=False),
-    _share("rewarded_share", computed="ratio", ratio=("rewarded", "rounds"), always=False, header="rewarded", place=4),
+    _share_column("rewarded_share", computed="ratio", ratio=("rewarded", "rounds"), always=False, header="rewarded",
+          place=4),
     OutcomeColumn("calls_saved", unit="calls", header="calls saved", decimals=2, place=9, always=False),
     OutcomeColumn("tokens_saved", unit="tokens", header="tokens saved", place=9, always=False),
-    _share("false_alarm", rate=True, always=False, header="false alarms", place=9),
-    _share("error_extracted", rate=True, always=False, header="error named", place=9),
-    _share("expected_win", quality=True, always=False, header="expected wins", place=9),
+    _share_column("false_alarm", rate=True, always=False, header="false alarms", place=9),
+    _share_column("error_extracted", rate=True, always=False, header="error named", place=9),
+    _share_column("expected_win", quality=True, always=False, header="expected wins", place=9),
     OutcomeColumn("position", unit="words", always=False, header="position", decimals=1, place=9),
-    _share("position_share", always=False, header="text seen", place=9),
-    _share("deviation", shared=True, always=False, header="Δ of the text", place=9),
+    _share_column("position_share", always=False, header="text seen", place=9),
+    _share_column("deviation", shared=True, always=False, header="Δ of the text", place=9),
     MEDIAN_DEVIATION,
     *(
-        _share(f"{kind}_{share}", rate=True, shared=True, always=False)
+        _share_column(f"{kind}_{share}", rate=True, shared=True, always=False)
         for share in (20, 40)
         for kind in ("within", "by")
     ),
-    _share("premature", rate=True, shared=True, always=False),
+    _share_column("premature", rate=True, shared=True, always=False),
     OutcomeColumn("claims_right", unit="claims", always=False),
     OutcomeColumn("claims_judged", unit="claims", always=False),
-    _share("claim_accuracy", computed="ratio", ratio=("claims_right", "claims_judged"), always=False,
+    _share_column("claim_accuracy", computed="ratio", ratio=("claims_right", "claims_judged"), always=False,
            header="claims right", place=9),
     *(OutcomeColumn(name, None, unit="claims", always=False) for name in CLAIM_COUNTS),
-    _share("claim_macro_f1", computed="counts", counts=CLAIM_COUNTS, always=False, header="claims' F1", place=9),
-    _cost("traces", "traces", header="traces", decimals=2, place=5, display="above 0"),
-    _cost("valid_traces", "traces"),
-    _cost("finalizers", "calls", rate=True),
-    _cost("truncated", "traces", rate=True),
-    _cost("verifications", "verifications", header="verified", decimals=2, place=6, display="above 0",
+    _share_column("claim_macro_f1", computed="counts", counts=CLAIM_COUNTS, always=False, header="claims' F1", place=9),
+    _cost_column("traces", "traces", header="traces", decimals=2, place=5, display="above 0"),
+    _cost_column("valid_traces", "traces"),
+    _cost_column("finalizers", "calls", rate=True),
+    _cost_column("truncated", "traces", rate=True),
+    _cost_column("verifications", "verifications", header="verified", decimals=2, place=6, display="above 0",
           remark="calls of a verifier, which are not among `calls`"),
-    _cost("operations", "operations", ranks=True, header="operations", decimals=2, place=3, display="as cost",
+    _cost_column("operations", "operations", ranks=True, header="operations", decimals=2, place=3, display="as cost",
           remark="traces generated and verifications made"),
-    _cost("calls", "calls", ranks=True, header="calls", decimals=2, place=2, display="always",
+    _cost_column("calls", "calls", ranks=True, header="calls", decimals=2, place=2, display="always",
           filled_by="log `finalizer_used` of traces (false where no second call had to extract the answer) to have it"),
-    _cost("queries", "searches"),
-    _cost("rounds", "rounds", always=False, header="rounds", decimals=2, place=4),
-    _cost("prompt_tokens", "tokens"),
-    _cost("completion_tokens", "tokens", ranks=True, stands_for="total_tokens", header="completion tokens", place=1,
-          display="as cost", remark="tokens that traces wrote; without those read, and those of verifications"),
-    _cost("verification_tokens", "tokens"),
-    _cost("total_tokens", "tokens", ranks=True, header="tokens", place=1, display="always"),
-    _cost("action_tokens", "tokens", sparse=True),
-    _cost("generation_s", "s"),
-    _cost("verification_s", "s"),
-    _cost("serial_calls", "calls", always=False),
-    _cost("busy_s", "s", always=False),
-    _cost("latency_s", "s", header="seconds", decimals=1, significant=2, place=7),
+    _cost_column("queries", "searches"),
+    _cost_column("rounds", "rounds", always=False, header="rounds", decimals=2, place=4),
+    _cost_column("prompt_tokens", "tokens"),
+    _cost_column("completion_tokens", "tokens", ranks=True, stands_for="total_tokens", header="completion tokens",
+          place=1, display="as cost", remark="tokens that traces wrote; without those read, and of verifications"),
+    _cost_column("verification_tokens", "tokens"),
+    _cost_column("total_tokens", "tokens", ranks=True, header="tokens", place=1, display="always"),
+    _cost_column("action_tokens", "tokens", sparse=True),
+    _cost_column("generation_s", "s"),
+    _cost_column("verification_s", "s"),
+    _cost_column("serial_calls", "calls", always=False),
+    _cost_column("busy_s", "s", always=False),
+    _cost_column("latency_s", "s", header="seconds", decimals=1, significant=2, place=7),
     *PERCENTILES,
-    _cost("device_s", "s"),
+    _cost_column("device_s", "s"),
     OTHERS,
-    _cost("cost_eur", "€", computed="seconds", header="€/1,000", decimals=3, significant=2,
+    _cost_column("cost_eur", "€", computed="seconds", header="€/1,000", decimals=3, significant=2,
           scale=1000.0, place=8),
-    _cost("price", "currency", metric="cost_per_1000", per=1000.0, always=False, ranks=True, header="price/1,000",
-          decimals=3, significant=2, place=1),
+    _cost_column("price", "currency", metric="cost_per_1000", per=1000.0, always=False, ranks=True,
+          header="price/1,000", decimals=3, significant=2, place=1),
 )  # fmt: skip
 """The columns in the order of the summary."""
 
@@ -260,7 +263,7 @@ def cost_named(
     costs = [column for column in columns if column.cost and not column.family]
     wanted = name.strip().replace("_", " ").casefold()
     for column in costs:
-        names = (column.header, column.called, column.name, str(column.metric))
+        names = (column.header, column.cost_name, column.name, str(column.metric))
         if wanted in {one.replace("_", " ").casefold() for one in names}:
             others = (one for one in costs if one.stands_for == column.name and known(str(one.metric)))
             return column if known(str(column.metric)) else next(others, column)
@@ -269,7 +272,7 @@ def cost_named(
 
 def costs_called(columns: Iterable[OutcomeColumn]) -> list[str]:
     """The names that users may give for the costs that have a heading and rank: percentiles do not."""
-    return [column.called for column in columns if column.cost and column.header and column.display != "asked"]
+    return [column.cost_name for column in columns if column.cost and column.header and column.display != "asked"]
 
 
 def ranking_costs(columns: Sequence[OutcomeColumn] = COLUMNS) -> tuple[OutcomeColumn, ...]:

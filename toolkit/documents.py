@@ -76,7 +76,7 @@ def _parse_failure_text(error: RecursionError | ValueError) -> str:
     return "it is nested too deeply" if isinstance(error, RecursionError) else first_line(error)
 
 
-def at_home(path: str | Path) -> Path:
+def expand_home(path: str | Path) -> Path:
     """The path with the home folder in place of `~`. The `~` of an unknown user stays."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 (a Path raises RuntimeError)
 

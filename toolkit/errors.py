@@ -51,7 +51,7 @@ class ThinkbackError(Exception):
     def line_with(self, format_name: Callable[[str], str]) -> str:
         """The line, with the names of arguments as `format_name` writes them, such as the options of a command."""
         line = super().__str__().replace("\n", " ")
-        return in_short(_ARGUMENT.sub(lambda match: f"`{format_name(match[1])}`", line))
+        return shorten_message(_ARGUMENT.sub(lambda match: f"`{format_name(match[1])}`", line))
 
     def about(self, subject: str, end: str = "") -> Self:
         """The same error with `subject` before its line and `end` after it."""
@@ -136,7 +136,7 @@ class RuleError(ThinkbackError):
     """A user's function failed, or returned a wrong value."""
 
 
-def in_short(line: str) -> str:
+def shorten_message(line: str) -> str:
     """The message in printable characters, with the middle of each long quotation in backticks left out."""
     cut = _QUOTED.sub(lambda match: f"`{_cut_middle(match[1], _PATH if '/' in match[1] else _VALUE)}`", printable(line))
     return _cut_middle(cut, _LINE)
@@ -209,7 +209,7 @@ def require_known(name: str, known: Iterable[str], lacking: str) -> None:
 
 
 @contextmanager
-def errors_begin(prefix: str) -> Iterator[None]:
+def error_prefix(prefix: str) -> Iterator[None]:
     """Puts a prefix before the line of every error raised inside the block."""
     try:
         yield

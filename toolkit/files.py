@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from toolkit.errors import ConflictError, ExistsError, WriteError, argument
-from toolkit.work_places import WAS, beside, clear_parts, remove, work_place
+from toolkit.work_places import WAS, clear_parts, new_name_beside, remove, work_place
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """Linux's constants of `renameat2`: paths relative to the working directory; swap the two names."""
@@ -61,7 +61,7 @@ def _replace_when_done(path: str | Path, force: bool, make: Callable[[Path], Non
     target = Path(os.path.abspath(path))  # not resolve(): a link is replaced, not what it points to  # noqa: PTH100
     check_replaceable(target, force, str(path))
     parents = _make_parents(target.parent)
-    temporary = beside(target, ".part")  # named before it is made: an interrupt leaves nothing
+    temporary = new_name_beside(target, ".part")  # named before it is made: an interrupt leaves nothing
     with ExitStack() as held:
         try:
             try:
@@ -71,7 +71,7 @@ def _replace_when_done(path: str | Path, force: bool, make: Callable[[Path], Non
             temporary.chmod(mode & ~umask())
             yield temporary
             for item in (temporary, *temporary.rglob("*")):
-                sync(item)
+                sync_to_disk(item)
             check_replaceable(target, force, str(path))  # someone may have made it meanwhile
             _swap_in(temporary, target)
         except BaseException as error:
@@ -126,13 +126,13 @@ def _swap_in(temporary: Path, target: Path) -> None:
     """
     if os.path.lexists(target) and temporary.is_dir():  # a file replaces a file in one step
         if _exchange_names(temporary, target):
-            sync(target.parent)
+            sync_to_disk(target.parent)
             remove(temporary)  # what was there
             return
         _set_aside(temporary, target)
         return
     temporary.rename(target)
-    sync(target.parent)
+    sync_to_disk(target.parent)
 
 
 def _exchange_names(first: Path, second: Path) -> bool:
@@ -149,7 +149,7 @@ def _set_aside(temporary: Path, target: Path) -> None:
     """Replaces a folder by two renames. After a kill between them the old folder is beside the target, and
     `clear_parts` puts it back.
     """
-    aside = beside(target, ".old")
+    aside = new_name_beside(target, ".old")
     was = aside / WAS
     try:
         with work_place(aside, _make_folder):
@@ -159,7 +159,7 @@ def _set_aside(temporary: Path, target: Path) -> None:
             except BaseException:
                 was.rename(target)
                 raise
-            sync(target.parent)
+            sync_to_disk(target.parent)
             remove(aside)
     finally:
         with suppress(OSError):  # gone, or it holds what could not be put back
@@ -182,7 +182,7 @@ def _remove_parents(parents: list[Path]) -> None:
             directory.rmdir()
 
 
-def sync(path: Path) -> None:
+def sync_to_disk(path: Path) -> None:
     """Waits until a file, or the entries of a folder, are on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -198,7 +198,7 @@ def umask() -> int:
     return current
 
 
-def hoist(inner: Path) -> None:
+def move_into_parent(inner: Path) -> None:
     """Moves the content of a directory into its parent and removes it, for writers that insist on a new directory."""
     for item in inner.iterdir():
         item.rename(inner.parent / item.name)

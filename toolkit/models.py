@@ -18,7 +18,7 @@ import numpy as np
 
 from toolkit.documents import parse_json, read_text
 from toolkit.errors import FormatError, InvalidError, LimitError, MismatchError, listed, quote
-from toolkit.settings import NAMES, Checked, check, from_table, kinds_of, of_kind, setting
+from toolkit.settings import NAMES, Checked, as_kind, check, from_table, kinds_of, setting
 
 Schema = TypeVar("Schema")
 Reader = Callable[[Any, str], Any]
@@ -41,7 +41,7 @@ def read_model(path: str | Path, subject: str) -> dict[str, Any]:
     return document
 
 
-def numbers(kind: type[int] | type[float], low: float = -DOUBLE, high: float = DOUBLE) -> Reader:
+def number_list_reader(kind: type[int] | type[float], low: float = -DOUBLE, high: float = DOUBLE) -> Reader:
     """Makes the reader of a field with a list of numbers from `low` to `high`: an array (n,) of int64 or float64."""
     name = "integers" if kind is int else "numbers"
 
@@ -61,15 +61,15 @@ def numbers(kind: type[int] | type[float], low: float = -DOUBLE, high: float = D
     return read
 
 
-def pairs(value: Any, place: str) -> tuple[tuple[int, int], ...]:
+def read_pairs(value: Any, place: str) -> tuple[tuple[int, int], ...]:
     """Reads a field with a list of pairs of integers, such as layer and token. The list may be empty."""
     if not isinstance(value, list) or not all(isinstance(one, list) and len(one) == 2 for one in value):
         raise InvalidError(f"`{place}` is {quote(value)}; it takes a list of pairs")
-    flat = numbers(int, -INDEX, INDEX)([number for pair in value for number in pair], place)
+    flat = number_list_reader(int, -INDEX, INDEX)([number for pair in value for number in pair], place)
     return tuple(map(tuple, flat.reshape(-1, 2).tolist()))
 
 
-def of_schema(schema: type[Schema]) -> Callable[[Any, str], Schema]:
+def table_reader(schema: type[Schema]) -> Callable[[Any, str], Schema]:
     """Makes the reader of a field with a table. It reads the fields of a class, and ignores other keys."""
 
     def read(value: Any, place: str) -> Schema:
@@ -80,7 +80,7 @@ def of_schema(schema: type[Schema]) -> Callable[[Any, str], Schema]:
     return read
 
 
-def of_hints(schema: type[Schema]) -> Callable[[Any, str], Schema]:
+def dataclass_reader(schema: type[Schema]) -> Callable[[Any, str], Schema]:
     """Makes the reader of a field with a plain dataclass's table, each field of the kind in its type hint."""
     hints = {name: kinds_of(hint) for name, hint in get_type_hints(schema).items()}
 
@@ -100,14 +100,14 @@ def _value_of_hint(kinds: Sequence[Any], given: Any, place: str) -> Any:
         return None
     for kind in values:
         items = get_args(kind)
-        value = of_kind(kind, given) if get_origin(kind) is not Literal else given if given in items else None
+        value = as_kind(kind, given) if get_origin(kind) is not Literal else given if given in items else None
         if value is not None and (not isinstance(value, tuple) or Ellipsis in items or len(value) == len(items)):
             return value
     known = listed([NAMES.get(kind, str(kind)) for kind in values])
     raise InvalidError(f"`{place}` is {quote(given)}; it takes {known}")
 
 
-def several(read: Callable[[Any, str], Schema]) -> Callable[[Any, str], tuple[Schema, ...]]:
+def list_reader(read: Callable[[Any, str], Schema]) -> Callable[[Any, str], tuple[Schema, ...]]:
     """Makes the reader of a field with a list, not empty, of what `read` reads."""
 
     def read_all(value: Any, place: str) -> tuple[Schema, ...]:
@@ -118,7 +118,7 @@ def several(read: Callable[[Any, str], Schema]) -> Callable[[Any, str], tuple[Sc
     return read_all
 
 
-def _same_length(*arrays: np.ndarray) -> None:
+def _check_same_length(*arrays: np.ndarray) -> None:
     sizes = sorted(map(len, arrays))
     if sizes[0] != sizes[-1]:
         raise MismatchError(f"its lists have from {sizes[0]:,} to {sizes[-1]:,} items; they take as many each")
@@ -128,16 +128,16 @@ def _same_length(*arrays: np.ndarray) -> None:
 class _Tree:
     """A decision tree of n nodes, the first of which is the root. A leaf has -1 as children."""
 
-    left_children: np.ndarray = setting(read=numbers(int, -1, INDEX))
-    right_children: np.ndarray = setting(read=numbers(int, -1, INDEX))
-    split_indices: np.ndarray = setting(read=numbers(int, 0, INDEX))
-    split_conditions: np.ndarray = setting(read=numbers(float, -SINGLE, SINGLE))
-    default_left: np.ndarray = setting(read=numbers(int, 0, 1))
-    split_type: np.ndarray = setting(read=numbers(int, 0, 0))
+    left_children: np.ndarray = setting(read=number_list_reader(int, -1, INDEX))
+    right_children: np.ndarray = setting(read=number_list_reader(int, -1, INDEX))
+    split_indices: np.ndarray = setting(read=number_list_reader(int, 0, INDEX))
+    split_conditions: np.ndarray = setting(read=number_list_reader(float, -SINGLE, SINGLE))
+    default_left: np.ndarray = setting(read=number_list_reader(int, 0, 1))
+    split_type: np.ndarray = setting(read=number_list_reader(int, 0, 0))
 
     def __post_init__(self) -> None:
         left, right, size = self.left_children, self.right_children, len(self.left_children)
-        _same_length(*(getattr(self, field.name) for field in fields(self)))
+        _check_same_length(*(getattr(self, field.name) for field in fields(self)))
         inner = left != -1
         children = np.concatenate([left[inner], right[inner]])
         if not size or (inner != (right != -1)).any() or (children >= size).any():
@@ -173,8 +173,8 @@ class _Tree:
 
 @dataclass(frozen=True)
 class _Ensemble:
-    trees: tuple[_Tree, ...] = setting(read=several(of_schema(_Tree)))
-    tree_info: np.ndarray = setting(read=numbers(int, 0, 0))
+    trees: tuple[_Tree, ...] = setting(read=list_reader(table_reader(_Tree)))
+    tree_info: np.ndarray = setting(read=number_list_reader(int, 0, 0))
 
     def __post_init__(self) -> None:
         if len(self.trees) != len(self.tree_info):
@@ -183,7 +183,7 @@ class _Ensemble:
 
 @dataclass(frozen=True)
 class _Booster(Checked):
-    model: _Ensemble = setting(read=of_schema(_Ensemble))
+    model: _Ensemble = setting(read=table_reader(_Ensemble))
     name: str = setting(choices=("gbtree",))
 
 
@@ -219,17 +219,17 @@ class _Parameters(Checked):
 
 @dataclass(frozen=True)
 class _Learner:
-    learner_model_param: _Parameters = setting(read=of_schema(_Parameters))
-    gradient_booster: _Booster = setting(read=of_schema(_Booster))
-    objective: _Objective = setting(read=of_schema(_Objective))
+    learner_model_param: _Parameters = setting(read=table_reader(_Parameters))
+    gradient_booster: _Booster = setting(read=table_reader(_Booster))
+    objective: _Objective = setting(read=table_reader(_Objective))
 
 
 @dataclass(frozen=True)
 class _Boosted:
     """A file of boosted trees that give probabilities, in XGBoost's JSON."""
 
-    version: np.ndarray = setting(read=numbers(int, 0, 10_000))
-    learner: _Learner = setting(read=of_schema(_Learner))
+    version: np.ndarray = setting(read=number_list_reader(int, 0, 10_000))
+    learner: _Learner = setting(read=table_reader(_Learner))
 
     def __post_init__(self) -> None:
         if len(self.version) != 3:
@@ -242,7 +242,7 @@ def check_trees(model: Any, place: str) -> tuple[dict[str, Any], int]:
     `place` names it in errors. ThinkbackError where a tree is none, reads another column or has a number that is not
     finite, or the model is no classifier of two classes.
     """
-    boosted = of_schema(_Boosted)(model, place)
+    boosted = table_reader(_Boosted)(model, place)
     parameters, trees = boosted.learner.learner_model_param, boosted.learner.gradient_booster.model.trees
     columns, reads = int(parameters.num_feature), max(tree.columns_needed for tree in trees)
     if reads > columns:
@@ -264,35 +264,35 @@ def check_trees(model: Any, place: str) -> tuple[dict[str, Any], int]:
 class _Standardised:
     """The centre and scale by which F columns are standardised, (F,) each."""
 
-    centre: np.ndarray = setting(read=numbers(float))
-    scale: np.ndarray = setting(read=numbers(float, LEAST_SCALE))
+    centre: np.ndarray = setting(read=number_list_reader(float))
+    scale: np.ndarray = setting(read=number_list_reader(float, LEAST_SCALE))
 
     def __post_init__(self) -> None:
         check(self)
-        _same_length(self.centre, self.scale)
+        _check_same_length(self.centre, self.scale)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Logistic(_Standardised):
     intercept: float = setting()
-    coefficients: np.ndarray = setting(read=numbers(float))
+    coefficients: np.ndarray = setting(read=number_list_reader(float))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _same_length(self.centre, self.coefficients)
+        _check_same_length(self.centre, self.coefficients)
 
 
 @dataclass(frozen=True)
 class _Linear(Checked):
     """A linear layer: one input for each list in `weights`, one output for each number in a list and in `bias`."""
 
-    weights: tuple[np.ndarray, ...] = setting(read=several(numbers(float)))
-    bias: np.ndarray = setting(read=numbers(float))
+    weights: tuple[np.ndarray, ...] = setting(read=list_reader(number_list_reader(float)))
+    bias: np.ndarray = setting(read=number_list_reader(float))
     relu: bool = setting(False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _same_length(self.bias, *self.weights)
+        _check_same_length(self.bias, *self.weights)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -325,7 +325,7 @@ def _read_layer(value: Any, place: str) -> _Linear | _Gated:
 class _Network(_Standardised):
     """A neural network: a chain of layers from F columns to one number."""
 
-    layers: tuple[_Linear | _Gated, ...] = setting(read=several(_read_layer))
+    layers: tuple[_Linear | _Gated, ...] = setting(read=list_reader(_read_layer))
 
     def __post_init__(self) -> None:
         super().__post_init__()

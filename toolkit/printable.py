@@ -30,7 +30,7 @@ def printable(text: str) -> str:
     return "".join(map(_escape_sign, text))
 
 
-def spreadsheet(text: str) -> str:
+def spreadsheet_text(text: str) -> str:
     """The text for a CSV cell that no spreadsheet runs: an apostrophe is put before what would begin a formula.
 
     Numbers such as `-3.2` stay numbers.

@@ -23,7 +23,7 @@ class Advance(Protocol):
         """Count `done` more units, and the tokens that were written for them."""
 
 
-def uncounted(done: float = 1, tokens: int = 0) -> None:
+def no_progress(done: float = 1, tokens: int = 0) -> None:
     """Do nothing: an `Advance` for work without a bar."""
 
 
@@ -36,7 +36,7 @@ def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
     ...         advance()
     """
     if not _has_viewer():
-        yield uncounted
+        yield no_progress
         return
     from rich import progress as parts
     from rich.console import Console

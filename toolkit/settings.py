@@ -145,7 +145,7 @@ def converted(cls: type, name: str, given: Any, place: str = "") -> Any:
     if item is not None:
         return _read_tables(item, given, place) if _is_list(kind) else _read_table(item, given, place)
     known = tuple(marks["choices"]) or (typing.get_args(kind) if typing.get_origin(kind) is Literal else ())
-    value = of_kind(str if known and not _is_list(kind) else kind, given)
+    value = as_kind(str if known and not _is_list(kind) else kind, given)
     if known and not _is_list(kind) and value is None:
         raise InvalidError(f"{label} is {quote(given)}; it takes one of {listed(known)}")
     if value is None or not _within_bounds(value, marks):
@@ -184,7 +184,7 @@ def kinds_of(hint: Any) -> tuple[Any, ...]:
     return typing.get_args(hint) if union else (hint,)
 
 
-def of_kind(kind: Any, value: Any) -> Any:
+def as_kind(kind: Any, value: Any) -> Any:
     """A value converted to the type of a field (an integer also counts as a number); None where it does not fit."""
     if isinstance(value, np.ndarray) and value.ndim == 0:  # one number, as numpy's reductions may give it
         value = value[()]
@@ -203,7 +203,7 @@ def of_kind(kind: Any, value: Any) -> Any:
     return None
 
 
-def is_list(value: object) -> bool:
+def is_sequence(value: object) -> bool:
     """Whether a value is a sequence such as a list, an array or a series. Texts and tables are not."""
     single = isinstance(value, np.ndarray) and value.ndim == 0
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) and not single
@@ -246,7 +246,7 @@ def _read_table(cls: Any, value: Any, place: str) -> Any:
 
 
 def _read_tables(cls: Any, value: Any, place: str) -> tuple[Any, ...]:
-    if not is_list(value):
+    if not is_sequence(value):
         raise InvalidError(f"`{place}` is {quote(value)}; it takes a list of tables")
     return tuple(_read_table(cls, one, f"{place}.{number}") for number, one in enumerate(value, start=1))
 
@@ -262,12 +262,12 @@ def _number(value: Real) -> float | None:
 
 def _typed_tuple(item: Any, values: Any) -> tuple[Any, ...] | None:
     """The sequence as a tuple of items of one type; None for other values, such as sets, which have no order."""
-    if not is_list(values) or isinstance(values, Set):
+    if not is_sequence(values) or isinstance(values, Set):
         return None
     values = tuple(values)
     if item in (str, int) and set(map(type, values)) <= {item}:  # a million hashes of questions
         return values
-    items = tuple(of_kind(item, one) for one in values)
+    items = tuple(as_kind(item, one) for one in values)
     return None if any(one is None for one in items) else items
 
 

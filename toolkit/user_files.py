@@ -12,8 +12,8 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from toolkit.errors import FormatError, InvalidError, NotFoundError, errors_begin, listed, quote, user_code
-from toolkit.settings import NAMES, converted, of_kind
+from toolkit.errors import FormatError, InvalidError, NotFoundError, error_prefix, listed, quote, user_code
+from toolkit.settings import NAMES, as_kind, converted
 
 
 def load_file(path: Path, what: str) -> types.ModuleType:
@@ -44,16 +44,18 @@ def has_method(item: object, names: Iterable[str]) -> bool:
     return inspect.isclass(item) and is_dataclass(item) and bool(frozen) and methods
 
 
-def checked_fields(rule: Any, what: str) -> Any:
+def with_checked_fields(rule: Any, what: str) -> Any:
     """A user's rule with each parameter converted to its type; messages call the rule `what`.
 
     Numpy's numbers and lists for tuples are welcome. Raises ThinkbackError where a parameter is of another type.
     """
-    with errors_begin(f"{what}: "):
+    with error_prefix(f"{what}: "):
         changed = {}
         for field, hint in _typed_fields(type(rule)):
             stored = getattr(rule, field.name)
-            value = converted(type(rule), field.name, stored) if "low" in field.metadata else _of_hint(hint, stored)
+            value = (
+                converted(type(rule), field.name, stored) if "low" in field.metadata else _value_of_hint(hint, stored)
+            )
             if value is _OTHER:
                 raise InvalidError(f"`{field.name}` is {quote(stored)}; it takes {_types_text(hint)}")
             if type(value) is not type(stored):
@@ -75,15 +77,15 @@ def _typed_fields(cls: type) -> list[tuple[Any, Any]]:
     return [(field, hints[field.name]) for field in fields(cls) if field.init]
 
 
-def _parts(hint: Any) -> tuple[Any, ...]:
+def _kinds_of_hint(hint: Any) -> tuple[Any, ...]:
     """The types of a union, or the one type."""
     union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
     return typing.get_args(hint) if union else (hint,)
 
 
-def _of_hint(hint: Any, given: Any) -> Any:
+def _value_of_hint(hint: Any, given: Any) -> Any:
     """A value as its type says; `_OTHER` if it is of another type; unchanged if the type is not in the table."""
-    parts = _parts(hint)
+    parts = _kinds_of_hint(hint)
     if any(typing.get_origin(part) is not typing.Literal and part not in (*NAMES, type(None)) for part in parts):
         return given
     if given is None:
@@ -92,7 +94,7 @@ def _of_hint(hint: Any, given: Any) -> Any:
         if typing.get_origin(part) is typing.Literal:
             if any(type(given) is type(one) and given == one for one in typing.get_args(part)):
                 return given
-        elif part is not type(None) and (value := of_kind(part, given)) is not None:
+        elif part is not type(None) and (value := as_kind(part, given)) is not None:
             return value
     return _OTHER
 
@@ -100,7 +102,7 @@ def _of_hint(hint: Any, given: Any) -> Any:
 def _types_text(hint: Any) -> str:
     """The types of a parameter, in words."""
     words = []
-    for part in _parts(hint):
+    for part in _kinds_of_hint(hint):
         if typing.get_origin(part) is typing.Literal:
             words.append(f"one of {listed([str(one) for one in typing.get_args(part)])}")
         else:

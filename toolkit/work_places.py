@@ -38,7 +38,7 @@ def is_locked_here(path: Path) -> bool:
     return any(place in (absolute, *absolute.parents) for place in _HELD)
 
 
-def beside(target: Path, suffix: str) -> Path:
+def new_name_beside(target: Path, suffix: str) -> Path:
     """A new name beside a target, in the form that `clear_parts` recognises."""
     return target.parent / f".{target.name}-{secrets.token_hex(4)}{suffix}"
 

@@ -38,7 +38,7 @@ from generate.signals.signal import Additions, BlockRows, TraceSignal, Unreadabl
 from generate.traces.block import TraceBlock, choice_group, trace_blocks
 from toolkit.errors import MismatchError, ThinkbackError
 from toolkit.log import ADDING, Log, LogWriter, collect, extend_log, open_log
-from toolkit.progress import Advance, uncounted
+from toolkit.progress import Advance, no_progress
 
 OpenEngine = Callable[[Additions], Engine]
 MAX_BLOCK_TRACES = 65_536
@@ -80,7 +80,7 @@ def add_signals(
     tables: dict[str, list[list[pl.LazyFrame]]] = {}
     with contextlib.ExitStack() as held:
         runs = [_SignalRun(plan, one, held, with_failures) for one in todo]
-        advance = started(sum(run.finished_count() for run in runs)) if started is not None else uncounted
+        advance = started(sum(run.finished_count() for run in runs)) if started is not None else no_progress
         for run in runs:
             try:
                 described = run.compute_rows(opens, embedder, advance)

@@ -28,7 +28,7 @@ from generate.traces.block import TRACE_FIELDS, check_fields, prompt_about, trac
 from toolkit.errors import EmptyError, InvalidError, UnknownError, UnsuitableError, suggest
 from toolkit.files import replacing
 from toolkit.log import Log, collect
-from toolkit.progress import Advance, uncounted
+from toolkit.progress import Advance, no_progress
 
 BLOCK = 8_192
 
@@ -245,7 +245,7 @@ class _Fitting:
         """Trains all epochs and restores the best one's weights; returns (epochs, number of the best, from 1)."""
         epochs: list[_Epoch] = []
         best, held = 0, None
-        advance = started(self.training.epochs * len(self.fit)) if started is not None else uncounted
+        advance = started(self.training.epochs * len(self.fit)) if started is not None else no_progress
         for number in range(1, self.training.epochs + 1):
             loss = self._epoch(advance)
             epochs.append(self._measure(number, loss))

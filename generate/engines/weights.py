@@ -16,9 +16,9 @@ from typing import Any
 
 from generate.engines.base import EngineError, Prompt
 from generate.engines.thoughts import within_thoughts
-from toolkit.documents import at_home, read_text
-from toolkit.errors import errors_begin
-from toolkit.models import numbers, read_model
+from toolkit.documents import expand_home, read_text
+from toolkit.errors import error_prefix
+from toolkit.models import number_list_reader, read_model
 
 PAST_THE_PAD = frozenset({
     "camembert", "data2vec-text", "ibert", "longformer", "mpnet", "roberta", "roberta-prelayernorm", "xlm-roberta",
@@ -125,12 +125,12 @@ class ModelFiles:
         for name in ("generation_config.json", "config.json"):
             if not (self.folder / name).is_file():
                 continue
-            with errors_begin(f"model `{self.name}`: "):
+            with error_prefix(f"model `{self.name}`: "):
                 settings = read_model(self.folder / name, name)
                 if ENDS in settings:
                     ends = settings[ENDS]
                     listed = ends if isinstance(ends, list) else [] if ends is None else [ends]
-                    return set(numbers(int)(listed, ENDS).tolist())
+                    return set(number_list_reader(int)(listed, ENDS).tolist())
         return set()
 
 
@@ -149,7 +149,7 @@ def find_model(
     """The files of a local folder or of a hub's model; the log's name of a folder is its last part. `hint`: what to do
     where there is none and none may be fetched.
     """
-    folder = at_home(model)
+    folder = expand_home(model)
     if folder.is_dir():
         if revision is not None:
             raise EngineError(

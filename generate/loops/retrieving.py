@@ -296,7 +296,9 @@ class Retrieving(Loop):
         if not isinstance(self.explore, RoundRanking):
             return last.relevance
         ranking, rounds = self.explore, hop.ranking_rows()
-        keys = ranking.sort_keys(rounds, ranking.factor(rounds, lambda: ranking.frontiers(rounds)), negative=False)
+        keys = ranking.sort_keys(
+            rounds, ranking.relevance_factor(rounds, lambda: ranking.frontiers(rounds)), negative=False
+        )
         return (-keys[len(keys) - len(last.documents) :]).tolist()
 
     def _leading_answer(self, hop: _Hop) -> str:

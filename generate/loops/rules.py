@@ -15,7 +15,7 @@ from generate.loops.revising import Revising
 from generate.loops.tools import Tools
 from toolkit.errors import InvalidError, NotFoundError, RequiredError, RuleError, UnknownError, suggest
 from toolkit.settings import from_table
-from toolkit.user_files import checked_fields, has_method, load_file
+from toolkit.user_files import has_method, load_file, with_checked_fields
 
 KINDS: Mapping[str, type[Loop]] = {one.kind: one for one in (Forcing, Revising, Beam, Tools, Retrieving, Answering)}
 """The loops that ship, by their kind in recipes."""
@@ -53,7 +53,7 @@ def read_loop(
         raise error.about(f"`{place}.rule`: ") from None
     if not has_method(cls, ("run",)):
         raise RuleError(f"`{place}.rule`: `{rule}` is no loop: {SHAPE}")
-    return checked_fields(from_table(cls, settings, place), f"`{rule}`")
+    return with_checked_fields(from_table(cls, settings, place), f"`{rule}`")
 
 
 def _names(module: Any) -> list[str]:

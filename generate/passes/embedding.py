@@ -13,7 +13,7 @@ import numpy as np
 
 from generate.engines.weights import ModelFiles, chosen_device, find_model, installed, quieten
 from generate.passes.batching import TokenIds, length_batches, pad_batch, tokens_in_batch
-from toolkit.documents import at_home
+from toolkit.documents import expand_home
 from toolkit.errors import FormatError, MismatchError, NotFoundError
 
 UNSAID = 512
@@ -65,7 +65,7 @@ class MeanPooling:
         from transformers import AutoModel, AutoTokenizer
 
         quieten()
-        self.folder = at_home(folder)
+        self.folder = expand_home(folder)
         self.name = self.folder.name
         if not self.folder.is_dir():
             if self.folder.is_absolute() or len(self.folder.parts) > 2:

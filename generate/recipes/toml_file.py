@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit import documents
-from toolkit.errors import InvalidError, NotFoundError, UnknownError, errors_begin, quote, suggest
+from toolkit.errors import InvalidError, NotFoundError, UnknownError, error_prefix, quote, suggest
 from toolkit.settings import Checked, from_table, setting
 
 SHIPPED = Path(__file__).resolve().parent / "shipped"
@@ -51,7 +51,7 @@ def read_toml(recipe: str | Path, settings: Sequence[str] = ()) -> tuple[dict[st
 
 def naming(path: Path) -> AbstractContextManager[None]:
     """Put the recipe's file before the line of every error raised within."""
-    return errors_begin(f"recipe `{path.name}`: ")
+    return error_prefix(f"recipe `{path.name}`: ")
 
 
 def parse_toml(path: Path) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from toolkit.errors import (
     RequiredError,
     UnknownError,
     UnsuitableError,
-    errors_begin,
+    error_prefix,
     suggest,
 )
 
@@ -237,11 +237,11 @@ def _check_prompts(recipe: Recipe, columns: Sequence[str]) -> None:
     for loop in recipe.loop:
         for setting, file in prompts_of(loop.loop).items():
             place = f"`loop.{loop.pool}.{setting}`: "
-            with errors_begin(place):
+            with error_prefix(place):
                 recipe.prompts[file].check([*known, *prompt_fields_of(loop.loop, setting)])
     for name, table in recipe.score.items():
         if isinstance(table.get("prompt"), str):
-            with errors_begin(f"`score.{name}.prompt`: "):
+            with error_prefix(f"`score.{name}.prompt`: "):
                 recipe.prompts[table["prompt"]].check([*known, *SCORED_FIELDS])
     if recipe.finalizer is not None:
         recipe.prompts[recipe.finalizer.prompt].check([*known, "tail"])

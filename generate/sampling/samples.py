@@ -193,11 +193,11 @@ def judging(log: Log, answers: AnswerSettings, cache: Path) -> Judging | None:
     run was interrupted. None where the judge compares strings."""
     if answers.judge != MATH_JUDGE:
         return None
-    from toolkit.answers.mathematics import FAILED, TIMED_OUT, tally
+    from toolkit.answers.mathematics import FAILED, TIMED_OUT, count_verdicts
 
     traces = log.scan("traces", ["example_id", "answer_read", "answer"])
     changed = collect(traces.filter(pl.col("answer_read") != pl.col("answer")).select("example_id", "answer_read"))
-    verdicts = tally(cache)
+    verdicts = count_verdicts(cache)
     ends = verdicts[TIMED_OUT], verdicts[FAILED]
     return Judging(changed.unique().height, changed.height, sum(verdicts.values()), *ends)
 

@@ -54,7 +54,7 @@ from generate.sampling.steps import answering
 from toolkit.errors import ExistsError, IncompleteError, ThinkbackError, argument
 from toolkit.log import LEFT_OUT, Log, LogError, LogWriter, collect, open_log
 from toolkit.log.contract.manifest import PER_REQUEST, PROMPT_BILLED
-from toolkit.progress import Advance, uncounted
+from toolkit.progress import Advance, no_progress
 
 
 def _check_out(identity: Mapping[str, Any], out: Path) -> None:
@@ -174,7 +174,7 @@ def carry_out(
         )
         try:
             run.recall()
-            run.advance = started(run.samples) if started is not None else uncounted
+            run.advance = started(run.samples) if started is not None else no_progress
             run.work()
             if with_failures:
                 run.take(run.queue.give_up())
@@ -211,7 +211,7 @@ class SamplingRun:
     models: ModelsSeen
     block: int
     forgiving: bool = False
-    advance: Advance = uncounted
+    advance: Advance = no_progress
     engines: dict[str, Engine] = field(default_factory=dict)
     samples: int = 0
     """Samples that are answered, without finalizers."""

@@ -25,7 +25,7 @@ from generate.traces.block import TraceBlock
 from toolkit.errors import InvalidError, LimitError, MismatchError, quote
 from toolkit.log import Log, collect
 from toolkit.progress import Advance
-from toolkit.settings import check, from_table, of_kind, setting
+from toolkit.settings import as_kind, check, from_table, setting
 
 BLOCK_BYTES = 16 * 2**20
 """States of a block in memory, about; at least those of one example."""
@@ -50,7 +50,7 @@ def _read_places(value: Any, place: str) -> tuple[int, ...]:
     if isinstance(value, Mapping):
         span = from_table(_Span, value, place)
         return tuple(range(span.first, span.last + 1))
-    listed = of_kind(tuple[int, ...], value)
+    listed = as_kind(tuple[int, ...], value)
     if not listed or len(set(listed)) < len(listed):
         raise InvalidError(f"`{place}` is {quote(value)}; it takes a list of integers, each once")
     return tuple(listed)

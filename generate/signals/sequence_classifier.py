@@ -23,8 +23,8 @@ from generate.recipes.prompting import Template, parse_template
 from generate.signals.forced import ReadingWorker
 from generate.signals.signal import BlockRows, VerifierSignal, WorkerInput
 from generate.traces.block import TRACE_FIELDS, TraceBlock, check_fields, prompt_about
-from toolkit.errors import ConflictError, InvalidError, RequiredError, errors_begin, quote
-from toolkit.models import numbers, of_schema, read_model
+from toolkit.errors import ConflictError, InvalidError, RequiredError, error_prefix, quote
+from toolkit.models import number_list_reader, read_model, table_reader
 from toolkit.progress import Advance
 from toolkit.settings import Checked, setting
 
@@ -74,14 +74,14 @@ class _AdapterFile(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, rank in self.rank_pattern.items():
-            numbers(int, 1, LARGEST_RANK)([rank], f"rank_pattern.{name}")
+            number_list_reader(int, 1, LARGEST_RANK)([rank], f"rank_pattern.{name}")
 
 
 def read_adapter(folder: str | Path) -> _AdapterFile:
     """Reads the size and base model of an adapter. ThinkbackError where it is no LoRA adapter, or too large."""
     path = Path(folder) / ADAPTER
-    with errors_begin(f"`{path}`: "):
-        return of_schema(_AdapterFile)(read_model(path, ADAPTER), "")
+    with error_prefix(f"`{path}`: "):
+        return table_reader(_AdapterFile)(read_model(path, ADAPTER), "")
 
 
 def read_classifier(folder: str | Path) -> _ClassifierFile | None:
@@ -89,8 +89,8 @@ def read_classifier(folder: str | Path) -> _ClassifierFile | None:
     path = Path(folder) / SETTINGS_FILE
     if not path.is_file():
         return None
-    with errors_begin(f"`{path}`: "):
-        return of_schema(_ClassifierFile)(read_model(path, SETTINGS_FILE), "")
+    with error_prefix(f"`{path}`: "):
+        return table_reader(_ClassifierFile)(read_model(path, SETTINGS_FILE), "")
 
 
 def open_classifier(model: str, settings: TextReading, base: str | None, subject: str) -> Reader:

@@ -26,7 +26,7 @@ from generate.traces.block import READ, Texts, TraceBlock
 from toolkit.errors import ConflictError, InvalidError, RequiredError, ThinkbackError, UnsuitableError, quote
 from toolkit.log import Log, collect, schema_of
 from toolkit.progress import Advance
-from toolkit.settings import Checked, check, flatten, of_kind, setting
+from toolkit.settings import Checked, as_kind, check, flatten, setting
 
 SCORES = {name: schema_of("verifications")[name].dtype for name in (
     "trace_id", "verifier", "example_id", "score", "candidates", "prompt_tokens", "completion_tokens", "latency_s",
@@ -137,7 +137,7 @@ class WorkerInput:
 
 def _read_counts(value: Any, place: str) -> dict[str, int]:
     """Reads a number for each split, from a table such as `{ train = 300, test = 300 }`."""
-    counts = {str(name): of_kind(int, count) for name, count in value.items()} if isinstance(value, Mapping) else {}
+    counts = {str(name): as_kind(int, count) for name, count in value.items()} if isinstance(value, Mapping) else {}
     if not isinstance(value, Mapping) or not all(isinstance(n, int) and n >= 1 for n in counts.values()):
         raise InvalidError(f"`{place}` is {quote(value)}; it takes a table of splits, each with an integer, at least 1")
     return {name: int(count) for name, count in counts.items() if count is not None}

@@ -15,7 +15,7 @@ from generate.simulation import grid_model
 from toolkit.arguments import checks_arguments
 from toolkit.errors import InvalidError, argument
 from toolkit.files import replacing
-from toolkit.progress import Advance, progress, uncounted
+from toolkit.progress import Advance, no_progress, progress
 from toolkit.settings import check, setting
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def simulate(
 
 def write_simulated(
     out: str | Path, shards: Iterable[Mapping[str, pl.DataFrame]], *, name: str, source: Mapping[str, Any],
-    force: bool, advance: Advance = uncounted, pools: Mapping[str, Mapping[str, Any]] | None = None,
+    force: bool, advance: Advance = no_progress, pools: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Log:  # fmt: skip
     """Writes a sealed log of simulated tables, shard by shard, whole or not at all. `advance` counts its examples.
 

@@ -56,7 +56,7 @@ def simulate_recovery(
     model: RecoveryModel | None = None,
 ) -> Log:  # fmt: skip
     """Writes the log to `out`, marked as simulated, with the model's parameters in its manifest."""
-    from toolkit.files import hoist, replacing
+    from toolkit.files import move_into_parent, replacing
     from toolkit.log import open_log, write_log
 
     if examples < 1:
@@ -67,7 +67,7 @@ def simulate_recovery(
     title = name or f"simulated recovery, {examples} examples, seed {seed}"
     with replacing(out, force) as folder:
         write_log(folder / "log", name=title, tables=tables, source=source, simulated=True)
-        hoist(folder / "log")
+        move_into_parent(folder / "log")
     return open_log(out)
 
 

@@ -29,7 +29,7 @@ from generate.training.llama import load_model, make_model, make_tokenizer, save
 from generate.training.model_recipe import Attempts, ModelRecipe, Phase, RateSchedule
 from toolkit.errors import EmptyError, PackageError, UnsuitableError
 from toolkit.files import check_replaceable
-from toolkit.progress import Advance, uncounted
+from toolkit.progress import Advance, no_progress
 
 CHOICES = 6
 """Most attempts in a listwise prompt; with more, the text is longer than the model reads well."""
@@ -250,7 +250,7 @@ def train_model(
     else:
         files = find_model(recipe.start, None, download=False)
         model, start = load_model(files, tokenizer), files.weights_sha256()
-    run = _Training(recipe, tokenizer, model, advance or uncounted, compiled)
+    run = _Training(recipe, tokenizer, model, advance or no_progress, compiled)
     reports = []
     for number, phase in enumerate(recipe.phases, start=1):
         reports.append(run.phase(phase, number))

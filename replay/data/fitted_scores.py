@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 
 from replay.sampling.abandon import NAMED_TOKENS
-from toolkit.errors import MismatchError, errors_begin
+from toolkit.errors import MismatchError, error_prefix
 from toolkit.log import Log, collect
-from toolkit.models import of_schema, pairs
+from toolkit.models import read_pairs, table_reader
 from toolkit.settings import Checked, setting
 
 FITTED = "fitted"
@@ -25,7 +25,7 @@ class _Inputs(Checked):
 
 
 def _fit_settings(given: Any, place: str) -> dict[str, Any]:
-    checked = vars(of_schema(_Inputs)(given, place))
+    checked = vars(table_reader(_Inputs)(given, place))
     return {**given, **checked}
 
 
@@ -52,8 +52,8 @@ class FitRecord(Checked):
     """
 
     settings: dict[str, Any] = setting(read=_fit_settings)
-    trained_on: TrainedOn | None = setting(None, read=of_schema(TrainedOn))
-    places: tuple[tuple[int, int], ...] = setting((), read=pairs)
+    trained_on: TrainedOn | None = setting(None, read=table_reader(TrainedOn))
+    places: tuple[tuple[int, int], ...] = setting((), read=read_pairs)
 
 
 def fitted_verifiers(log: Log) -> dict[str, FitRecord]:
@@ -73,8 +73,10 @@ def _fit_records(source: Any) -> dict[str, FitRecord]:
         records |= _fit_records(one.get("source") if isinstance(one, Mapping) else None)
     entries = listed.items() if isinstance(listed, Mapping) else ()
     fitted = {name: one for name, one in entries if isinstance(one, Mapping) and one.get("kind") == FITTED}
-    with errors_begin("the manifest: "):
-        return records | {name: of_schema(FitRecord)(one, f"source.verifiers.{name}") for name, one in fitted.items()}
+    with error_prefix("the manifest: "):
+        return records | {
+            name: table_reader(FitRecord)(one, f"source.verifiers.{name}") for name, one in fitted.items()
+        }
 
 
 def fold_of_each_example(log: Log, verifiers: Iterable[str]) -> pl.DataFrame:

@@ -11,7 +11,7 @@ import polars as pl
 
 from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.documents import parse_toml, read_text
-from toolkit.errors import InvalidError, RequiredError, errors_begin, listed
+from toolkit.errors import InvalidError, RequiredError, error_prefix, listed
 from toolkit.log import Log, collect
 from toolkit.settings import check, from_table, setting
 
@@ -134,7 +134,7 @@ def load_prices(given: str | Path | Prices) -> Prices:
     if isinstance(given, Prices):
         return given
     tables = parse_toml(read_text(given, f"the prices in {given}"), str(given))
-    with errors_begin(f"{given}: "):
+    with error_prefix(f"{given}: "):
         prices = prices_from(tables.get("prices"))
         if outside := [f"`{word}`" for word in WORDS if word in tables]:
             raise InvalidError(f"{' and '.join(outside)} above `[prices]`: write it below, as a key of that table")

@@ -19,7 +19,7 @@ from replay.engine.revisions import mean_outcome, revision_calls
 from replay.kinds.stages import TRACE_SCHEMA, trace_stage_rows
 from replay.policies.base import Evaluator, ExplanationStage, Policy, errors_of
 from toolkit.errors import quote
-from toolkit.settings import of_kind, setting
+from toolkit.settings import as_kind, setting
 
 MEAN = "mean"
 
@@ -41,7 +41,7 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
         super().__post_init__()
         if self.action == "solve":
             raise self.refusal("`action` is `solve`, which is the first attempt; name the action of a revision")
-        number = of_kind(int, self.rollouts)
+        number = as_kind(int, self.rollouts)
         mean = isinstance(self.rollouts, str) and self.rollouts == MEAN
         if not mean and (number is None or number < 0):
             raise self.refusal(f'`rollouts` is {quote(self.rollouts)}; it takes "mean" or an integer of at least 0')

@@ -114,11 +114,11 @@ class Retrieve(RoundRanking, Policy, kind="retrieve", table=TABLE, answers=False
 
     def _relevance_factor(self, on: Evaluator) -> np.ndarray:
         """What the relevance of a round's documents is multiplied with (R,)."""
-        return self.factor(self._read_rounds(on), lambda: self._read_frontiers(on))
+        return self.relevance_factor(self._read_rounds(on), lambda: self._read_frontiers(on))
 
     def _is_rewarded(self, on: Evaluator) -> np.ndarray:
         """Which rounds are rewarded: bool (R,)."""
-        return self.rewarded(self._read_rounds(on), self._read_frontiers(on))
+        return self.is_rewarded(self._read_rounds(on), self._read_frontiers(on))
 
     def _document_sort_keys(self, on: Evaluator, factor: np.ndarray) -> np.ndarray:
         """What puts documents in order (D,), ascending."""

@@ -14,7 +14,7 @@ from replay.data.needs import Needs
 from replay.engine.calls import PolicyPath
 from replay.engine.mixing import choose_path
 from replay.policies.base import Evaluator, ExplanationStage, Policy, errors_of
-from toolkit.errors import InvalidError, RequiredError, errors_begin, quote, require_known
+from toolkit.errors import InvalidError, RequiredError, error_prefix, quote, require_known
 from toolkit.settings import check, from_table, setting
 
 TABLE = 'a table such as { column = "router_score", at_least = 0.5 }'
@@ -29,7 +29,7 @@ class Router:
     below: float | None = setting(None, what="a number or a list of them")
 
     def __post_init__(self) -> None:
-        with errors_begin("`route`: "):
+        with error_prefix("`route`: "):
             check(self)
         if (self.at_least is None) == (self.below is None):
             raise RequiredError("`route` needs one threshold, `at_least` or `below`")

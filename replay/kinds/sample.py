@@ -49,7 +49,7 @@ from toolkit.errors import (
     suggest,
 )
 from toolkit.notes import Severity
-from toolkit.settings import MOST, from_table, of_kind, setting
+from toolkit.settings import MOST, as_kind, from_table, setting
 
 NEEDED = "needed"
 """The value of `width` for blocks of as many traces as the stop needs if all of them agree."""
@@ -58,7 +58,7 @@ WHOLE_POOL = np.iinfo(np.int32).max
 
 
 def _parse_width(given: Any, place: str) -> int | str:
-    width = of_kind(int, given)
+    width = as_kind(int, given)
     if (isinstance(given, str) and given == NEEDED) or (width is not None and 1 <= width <= MOST):
         return NEEDED if width is None else int(width)
     label = f"`{place}`" if place else argument("width")

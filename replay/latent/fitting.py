@@ -24,7 +24,7 @@ from replay.runs.passes.reuse import question_hashes
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ConflictError, EmptyError, LeakageError, UnsuitableError, argument, counted
 from toolkit.log import AnyLog, Log, collect, open_log
-from toolkit.models import of_schema
+from toolkit.models import table_reader
 from toolkit.notes import Note, note, warning
 
 Values = Mapping[int, np.ndarray]
@@ -518,7 +518,7 @@ def _record(log: Log, verifier: str) -> tuple[FitRecord, TrainedOn]:
 
 def _settings(record: FitRecord, then: TrainedOn, verifier: str) -> VerifierSettings:
     given = record.settings | ({"states": then.states.model} if then.states else {})  # there may be others by now
-    return of_schema(VerifierSettings)(given, f"source.verifiers.{verifier}.settings")
+    return table_reader(VerifierSettings)(given, f"source.verifiers.{verifier}.settings")
 
 
 def _check_same(log: Log, material: TrainingMaterial, trained: np.ndarray, then: TrainedOn, verifier: str) -> None:

@@ -17,7 +17,7 @@ from replay.latent.model_rows import NO_FOLD, ModelRows, StateRows, Traces, find
 from replay.latent.models import MODELS, VerifierSettings
 from toolkit.log import Log, collect
 from toolkit.stats import Interval, PairedInterval, unit_numbers
-from toolkit.stats.curves.roc import Influenced, pooled_area, within_area
+from toolkit.stats.curves.roc import InfluencedEstimate, pooled_area, within_area
 
 MEMORY_BYTES = 2**29
 """How many bytes of states are in memory at a time; for further places the log is read again."""
@@ -205,24 +205,26 @@ def mean_score_over_places(table: np.ndarray, places: Sequence[int] | None = Non
     return np.where(count > 0, np.nansum(columns, axis=1) / np.maximum(count, 1), np.nan)
 
 
-def pooled_area_of_score(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> Influenced:
+def pooled_area_of_score(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> InfluencedEstimate:
     """The area under the curve over all scored traces of a mask (N,)."""
     return pooled_area(np.where(on, score, np.nan), traces.right, traces.unit, traces.count_units)
 
 
-def area_within_questions(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> Influenced:
+def area_within_questions(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> InfluencedEstimate:
     """The mean area under the curve within questions, over the scored traces of a mask (N,)."""
     names = traces.keys["example_id"].to_numpy()
     return within_area(np.where(on, score, np.nan), traces.right, names, traces.unit, traces.count_units)
 
 
-def mean_area(areas: Sequence[Influenced]) -> Influenced:
+def mean_area(areas: Sequence[InfluencedEstimate]) -> InfluencedEstimate:
     """The mean of several areas on the same questions, without those that are unknown."""
     known = [area for area in areas if not np.isnan(area.estimate)]
     if not known:
-        return Influenced(np.nan, np.zeros(len(areas[0].influence) if areas else 0), 0)
+        return InfluencedEstimate(np.nan, np.zeros(len(areas[0].influence) if areas else 0), 0)
     influence = np.mean([one.influence for one in known], axis=0)
-    return Influenced(float(np.mean([one.estimate for one in known])), influence, max(one.units for one in known))
+    return InfluencedEstimate(
+        float(np.mean([one.estimate for one in known])), influence, max(one.units for one in known)
+    )
 
 
 def location_map(traces: PlacedTraces, table: np.ndarray, level: float = 0.95) -> tuple[PlaceArea, ...]:
@@ -240,14 +242,14 @@ def location_map(traces: PlacedTraces, table: np.ndarray, level: float = 0.95) -
 def transfer_areas(
     traces: PlacedTraces, parts: Mapping[str, np.ndarray], places: Sequence[int], settings: VerifierSettings = PROBE,
     *, together: bool = False, trained_on: Mapping[str, np.ndarray] | None = None,
-) -> dict[tuple[str, str], Influenced]:  # fmt: skip
+) -> dict[tuple[str, str], InfluencedEstimate]:  # fmt: skip
     """Areas by (part trained on, part measured); `parts` are masks (N,) of traces by name.
 
     The mean of the areas of the classifiers of each place; `together`: the area of their mean score. `trained_on`: the
     training traces of each part, by default all of them. Parts without enough to train on, or without right and wrong
     traces to measure, are left out.
     """
-    areas: dict[tuple[str, str], Influenced] = {}
+    areas: dict[tuple[str, str], InfluencedEstimate] = {}
     trains = [inside & traces.train if trained_on is None else trained_on[name] for name, inside in parts.items()]
     for trained, table in zip(parts, score_tables(traces, trains, traces.states_at(places), settings), strict=True):
         for measured, outside in parts.items():
@@ -260,14 +262,14 @@ def transfer_areas(
 
 
 def transfer_gaps(
-    areas: Mapping[tuple[str, str], Influenced], level: float = 0.95
+    areas: Mapping[tuple[str, str], InfluencedEstimate], level: float = 0.95
 ) -> dict[tuple[str, str], PairedInterval]:
     """How much better a classifier trained on the measured part itself is than one trained on another part.
 
     `areas` are those of `transfer_areas`. What was trained on the measured part itself has no difference.
     """
     return {
-        (trained, measured): areas[measured, measured].minus(area, level)
+        (trained, measured): areas[measured, measured].difference_to(area, level)
         for (trained, measured), area in areas.items()
         if trained != measured and (measured, measured) in areas
     }
@@ -305,7 +307,7 @@ class ModelArea(SeededArea):
     token: int
 
 
-def _area_over_seeds(areas: Sequence[Influenced], level: float) -> tuple[float, float, float, Interval] | None:
+def _area_over_seeds(areas: Sequence[InfluencedEstimate], level: float) -> tuple[float, float, float, Interval] | None:
     known = [area.estimate for area in areas if not np.isnan(area.estimate)]
     if not known:
         return None
@@ -389,7 +391,9 @@ def areas_by_model_kind(
     """The quality of classifiers of one place by the kind of model, each seed on the questions that it draws."""
     count = max(1, round(MOST_OF_ALL * len(np.unique(traces.unit[traces.train]))))
     samples = [_draw_questions(traces, count, seed) for seed in range(seeds)]
-    areas: dict[tuple[str, int], list[Influenced]] = {(model, place): [] for model in models for place in places}
+    areas: dict[tuple[str, int], list[InfluencedEstimate]] = {
+        (model, place): [] for model in models for place in places
+    }
     fits = [(train, replace(PROBE, model=model, seed=seed)) for seed, train in enumerate(samples) for model in models]
     tables = score_tables(traces, [train for train, _ in fits], traces.states_at(places), [probe for _, probe in fits])
     for (_, settings), table in zip(fits, tables, strict=True):

@@ -13,8 +13,8 @@ import numpy as np
 from replay.latent.fitting import FittedVerifier
 from replay.latent.models import AGGREGATES, MODELS, ONE, PLACES, Scorer
 from toolkit.arguments import checks_arguments
-from toolkit.errors import FormatError, InvalidError, MismatchError, RequiredError, argument, errors_begin, quote
-from toolkit.models import pairs, read_model, several
+from toolkit.errors import FormatError, InvalidError, MismatchError, RequiredError, argument, error_prefix, quote
+from toolkit.models import list_reader, read_model, read_pairs
 from toolkit.settings import Checked, from_table, setting
 
 FORMAT, VERSION = "thinkback-verifier", 1
@@ -48,10 +48,10 @@ class SavedVerifier(Checked):
     kind: str = setting(choices=MODELS)
     states: str | None = setting()
     columns: tuple[str, ...] = setting()
-    places: tuple[tuple[int, int], ...] = setting(read=pairs)
+    places: tuple[tuple[int, int], ...] = setting(read=read_pairs)
     joined: str = setting(choices=PLACES)
     aggregate: str = setting(choices=AGGREGATES)
-    models: tuple[Mapping[str, Any], ...] = setting(read=several(lambda given, _: given))
+    models: tuple[Mapping[str, Any], ...] = setting(read=list_reader(lambda given, _: given))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -106,5 +106,5 @@ def load_verifier(path: str | Path) -> SavedVerifier:
     document = read_model(path, named)
     if document.get("format") != FORMAT:
         raise FormatError(f"{named} is no file of a verifier: `thinkback fit-verifier` writes one into its log")
-    with errors_begin(f"{named}: "):
+    with error_prefix(f"{named}: "):
         return from_table(SavedVerifier, document)

@@ -30,11 +30,11 @@ from toolkit.errors import (
     ThinkbackError,
     argument,
     counted,
-    errors_begin,
+    error_prefix,
     quote,
 )
-from toolkit.models import read_model, several
-from toolkit.settings import Checked, from_table, of_kind, setting
+from toolkit.models import list_reader, read_model
+from toolkit.settings import Checked, as_kind, from_table, setting
 
 FORMAT = "thinkback-gate"
 HASH_DIGITS = 16
@@ -73,7 +73,7 @@ class GateFile:
                 raise FormatError(
                     f"gate file `{self.path}` cannot be read here: {error}; fit one without it ({argument('features')})"
                 ) from None
-            with errors_begin(f"gate file `{self.path}` reads {feature.source} `{feature.name}`: "):
+            with error_prefix(f"gate file `{self.path}` reads {feature.source} `{feature.name}`: "):
                 feature.require_in_log(contents, [base], "the gate file")
 
     def record(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ ENDS = ("never", "always")
 
 def _parse_threshold(given: Any, place: str) -> float | str:
     """A threshold of a file, checked: a number, `never` or `always`."""
-    number = of_kind(float, given)
+    number = as_kind(float, given)
     if (number is None or np.isinf(number)) and given not in ENDS:
         raise InvalidError(f"`{place}` is {quote(given)}; it takes a number, `never` or `always`")
     return given if number is None else float(number)
@@ -167,7 +167,7 @@ class _GateInputEntry(Checked):
 
 def _parse_gate_input(given: Any, place: str) -> GateInput:
     read = from_table(_GateInputEntry, given, place)
-    with errors_begin(f"`{place}`: "):
+    with error_prefix(f"`{place}`: "):
         read_input = gate_input(read.source, read.name)
         read_input.require_in_file()
     return read_input
@@ -191,7 +191,7 @@ class _GateDocument(Checked):
     base: str = setting()
     pool: str | None = setting(None)
     label: str = setting("")
-    features: tuple[GateInput, ...] = setting(read=several(_parse_gate_input))
+    features: tuple[GateInput, ...] = setting(read=list_reader(_parse_gate_input))
     model: Mapping[str, Any] = setting()
     direction: str = setting("at_least", choices=("at_least", "below"))
     threshold: float | str = setting(read=_parse_threshold)
@@ -225,7 +225,7 @@ def gate_from_document(document: Mapping[str, Any], path: str) -> GateFile:
             "threshold is given in the policy, with `at_least`"
         )
     named = f"gate file `{path}`"
-    with errors_begin(f"{named}: "):
+    with error_prefix(f"{named}: "):
         read = from_table(_GateDocument, document)
         checked, columns = model.check(document["model"], "model")
         if columns != len(read.features):

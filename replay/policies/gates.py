@@ -21,8 +21,8 @@ from replay.engine.calls import PolicyPath, union_of_calls
 from replay.engine.signals import GATED, SIGNALS, GateInput, SignalValues, gate_input
 from replay.policies.gate_file import GATE, GateFile, load_gate
 from replay.sampling.declared import ClassFacts
-from toolkit.errors import ConflictError, InvalidError, RequiredError, errors_begin, listed, quote, require_known
-from toolkit.settings import Checked, check, from_table, is_list, of_kind, setting
+from toolkit.errors import ConflictError, InvalidError, RequiredError, error_prefix, listed, quote, require_known
+from toolkit.settings import Checked, as_kind, check, from_table, is_sequence, setting
 
 SOURCES = ("verifier", "feature", "file", "signal")
 ALL = "all"
@@ -108,7 +108,7 @@ class Threshold(Gate):
         if len(sources) != 1:
             has = listed(sources).replace(", ", " and ") if sources else "none"
             raise ConflictError(f"a gate reads exactly one of `verifier`, `feature`, `file`, `signal`; it has {has}")
-        with errors_begin("gate: "):
+        with error_prefix("gate: "):
             check(self)
             object.__setattr__(self, "file", _gate_file_from(self.file))
         if self.file is not None and self.below is None and self.at_least is None:
@@ -139,7 +139,7 @@ class Threshold(Gate):
     @property
     def has_several_values(self) -> bool:
         """Whether the value stands for several thresholds, which only the log tells."""
-        return of_kind(float, self.value) is None
+        return as_kind(float, self.value) is None
 
     @property
     def n_equal_shares(self) -> int | None:
@@ -221,14 +221,14 @@ class Threshold(Gate):
 
 def _parse_threshold(value: Any, key: str) -> float | str | _Quantiles:
     """A threshold of a table: a number, or what stands for several numbers."""
-    number = of_kind(float, value)
+    number = as_kind(float, value)
     if number is not None:
         return float(number)
     if isinstance(value, Mapping):
         return from_table(_Quantiles, value, f"gate.{key}")
     if (isinstance(value, str) and value == ALL) or isinstance(value, _Quantiles):
         return value
-    how = f". {SWEPT}" if is_list(value) else f"; it takes {SEVERAL}"
+    how = f". {SWEPT}" if is_sequence(value) else f"; it takes {SEVERAL}"
     raise InvalidError(f"gate: `{key}` is {quote(value)}{how}")
 
 
@@ -243,7 +243,7 @@ class _CombinedGate(Gate):
     def __post_init__(self) -> None:
         given: Any = self.gates
         gates = (given,) if isinstance(given, Gate | Mapping) else given
-        if not is_list(gates):
+        if not is_sequence(gates):
             raise InvalidError(f"`{self.key}` is {quote(given)}; it takes gates")
         gates = tuple(gate_from(gate, self.key) for gate in gates)
         if not gates:

@@ -104,7 +104,7 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None, cos
         head.append(NO_TEST_SPLIT)
     parts = ["\n".join(f"# {line}" for line in head)]
     if wanted is not None:
-        parts.append(f"cost = {_toml_value(PRICE if wanted.name == PRICE else wanted.called)}")
+        parts.append(f"cost = {_toml_value(PRICE if wanted.name == PRICE else wanted.cost_name)}")
     for title, tables in sections.items():
         if tables:
             parts.append("\n\n".join([f"# {title}", *map(as_toml, tables)]))

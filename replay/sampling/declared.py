@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from replay.sampling.prefix import SCORES, VOTES, LazyArrays, Prefix
-from toolkit.errors import InvalidError, RuleError, UnknownError, errors_begin, quote, require_known, suggest, user_code
+from toolkit.errors import InvalidError, RuleError, UnknownError, error_prefix, quote, require_known, suggest, user_code
 from toolkit.settings import check
-from toolkit.user_files import checked_fields
+from toolkit.user_files import with_checked_fields
 
 FEATURE, EXAMPLE, SIGNAL = "features:", "examples:", "signals:"
 """Prefixes of what a rule declares to read: a column of features, a column of examples, a signal of traces."""
@@ -180,7 +180,7 @@ class Rule(ClassFacts, ABC):
         }
 
     def _check(self) -> None:
-        with errors_begin(f"{self.key} `{self.name}`: "):
+        with error_prefix(f"{self.key} `{self.name}`: "):
             check(self)
 
 
@@ -191,7 +191,7 @@ class WrappedRule(Rule):
     rule: Any
 
     def _check(self) -> None:
-        object.__setattr__(self, "rule", checked_fields(self.rule, self.label))
+        object.__setattr__(self, "rule", with_checked_fields(self.rule, self.label))
         _ = self.reads  # refused at once where it is none
 
     def __hash__(self) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.errors import refuses
-from toolkit.files import check_replaceable, hoist, replacing
+from toolkit.files import check_replaceable, move_into_parent, replacing
 
 
 def fill(folder: Path, text: str) -> None:
@@ -139,5 +139,5 @@ def test_hoist(tmp_path: Path) -> None:
     with replacing(tmp_path / "out") as folder:
         (folder / "log").mkdir()
         fill(folder / "log", "x")
-        hoist(folder / "log")
+        move_into_parent(folder / "log")
     assert names(tmp_path / "out") == ["sub"]

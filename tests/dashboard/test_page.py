@@ -29,7 +29,7 @@ from tests.seeds import seeds
 from thinkback.app import app
 from toolkit.columns import metric_column
 from toolkit.show.dashboard.charts import INK, PART_COLOURS, charts
-from toolkit.show.dashboard.page import _page_scripts, in_script, packed
+from toolkit.show.dashboard.page import _page_scripts, compressed_json, script_json
 
 
 def held(page: Path) -> tuple[list[Any], list[Any]]:
@@ -242,8 +242,8 @@ def test_the_command_writes_and_replaces(saved: Path, tmp_path: Path, monkeypatc
 
 def test_data_ends_no_script_and_hides_nothing() -> None:
     text = "</script><!-- \u202e \u2028 \ud800"
-    assert in_script(text) == '"\\u003c/script>\\u003c!-- \\u202e \\u2028 \\ud800"'
-    assert json.loads(zlib.decompress(b64decode(packed({"a": text})))) == {"a": text}
+    assert script_json(text) == '"\\u003c/script>\\u003c!-- \\u202e \\u2028 \\ud800"'
+    assert json.loads(zlib.decompress(b64decode(compressed_json({"a": text})))) == {"a": text}
     assert "</script" not in _page_scripts()
 
 

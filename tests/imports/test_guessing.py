@@ -282,7 +282,7 @@ def test_no_random_header_is_read_wrongly(tmp_path: Path, part: int) -> None:
                 header[role] = name
         rows = [{name: contents[role][n] for role, name in header.items()} for n in range(len(pairs))]
         path = json_lines(tmp_path / f"{number}.jsonl", rows)
-        own = {role for role, name in header.items() if ROLES[role].place(name) is not None}
+        own = {role for role, name in header.items() if ROLES[role].name_fit(name) is not None}
         try:
             guess = guess_mapping([str(path)])
         except ThinkbackError:
@@ -293,7 +293,7 @@ def test_no_random_header_is_read_wrongly(tmp_path: Path, part: int) -> None:
         correct = table["traces"].get("correct")
         if gold is not None:
             assert reached[gold] in ("gold", "id", "question"), guess.text
-            assert ROLES["gold"].place(gold) is not None, guess.text
+            assert ROLES["gold"].name_fit(gold) is not None, guess.text
         assert correct is None or reached[correct] == "verdict", guess.text
         if (
             {"id", "gold", "answer"} <= own

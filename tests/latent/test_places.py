@@ -33,7 +33,7 @@ from replay.latent.place_probes import (
 )
 from tests.logs import log_tables, sealed, simulated_tables
 from toolkit.log import Log, collect, open_log, write_log
-from toolkit.stats.curves.roc import Influenced
+from toolkit.stats.curves.roc import InfluencedEstimate
 
 MODEL = PlantedModel(places=2, dimensions=4, shared=0.0)
 LOGISTIC = replace(PROBE, model="logistic")
@@ -185,8 +185,8 @@ def test_too_little_to_train_on_gives_no_scores() -> None:
 
 
 def test_a_mean_of_areas_has_the_mean_of_their_influences() -> None:
-    pair = Influenced(0.6, np.array([0.1, -0.1]), 2), Influenced(0.8, np.array([0.3, 0.1]), 2)
-    mean = mean_area([*pair, Influenced(np.nan, np.zeros(2), 0)])
+    pair = InfluencedEstimate(0.6, np.array([0.1, -0.1]), 2), InfluencedEstimate(0.8, np.array([0.3, 0.1]), 2)
+    mean = mean_area([*pair, InfluencedEstimate(np.nan, np.zeros(2), 0)])
     assert mean.estimate == pytest.approx(0.7)
     np.testing.assert_allclose(mean.influence, [0.2, 0.0])
 

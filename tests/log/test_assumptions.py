@@ -17,10 +17,10 @@ from toolkit.log.describe import measuring
 from toolkit.log.describe.assumptions import (
     COLUMNS,
     SURE,
+    assumption_remarks,
     noise_frame,
     order_frame,
     order_sums,
-    remarks,
     repeat_sums,
     size_counts,
     size_frame,
@@ -141,7 +141,7 @@ def test_remarks_are_written_as_the_tables_are() -> None:
         {"pool": ["n", "m"], "action": "solve", "mixed": 0, "settings": 2, "size_right": -0.7, "size_right_z": -12.44,
          "size_agreement": 0.8, "size_agreement_z": [14.57, None], "batched": None}
     )  # fmt: skip
-    lines = list(remarks(order, settings))
+    lines = list(assumption_remarks(order, settings))
     expected = [
         ("`n`: ", "−2.42 points", "(z −4.43)"), ("`n`: ", "0.0600", "−0.0667", "(z 6.70)"),
         ("`n`: ", "(z −12.44)", "(z 14.57)"), ("`m`: ", "(z −12.44)"), ("`n`, `m`: several settings",),

@@ -33,7 +33,7 @@ from toolkit.log import (
     write_log,
 )
 from toolkit.log.read import checked_shards, integrity
-from toolkit.log.read.side_by_side import side_by_side
+from toolkit.log.read.side_by_side import map_in_threads
 
 ROOT = Path(__file__).resolve().parents[2]
 HASHED: list[int] = []
@@ -272,11 +272,11 @@ def test_the_cache_is_under_home_where_nothing_else_is_named(
 KEEPER = """
 import sys
 from toolkit.log.read import checked_shards
-from toolkit.log.read.checked_shards import keep_shards, known_shards
+from toolkit.log.read.checked_shards import remember_shards, known_shards
 checked_shards._WAIT_S = 60.0  # a busy machine may take long; what waits longer than that is passed over
 name = sys.argv[1]
 for i in range(30):
-    keep_shards({f"{name}/{i}": "state", "/shared": f"{name}"})
+    remember_shards({f"{name}/{i}": "state", "/shared": f"{name}"})
 print(len(known_shards({f"{name}/{i}": "state" for i in range(30)})))
 """
 
@@ -359,8 +359,10 @@ def test_a_damaged_footer_hides_no_column_and_no_row(tmp_path: Path, was: bytes,
 def test_an_unsealed_column_is_read_once_for_its_checksums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = put_all(tmp_path / "log", whole())
     asked: list[str] = []
-    plain = integrity.damage
-    monkeypatch.setattr(integrity, "damage", lambda shard, footer, names: asked.extend(names) or plain(shard, footer))
+    plain = integrity.shard_damage
+    monkeypatch.setattr(
+        integrity, "shard_damage", lambda shard, footer, names: asked.extend(names) or plain(shard, footer)
+    )
     log = open_log(folder)
     for columns in (["trace_id"], ["trace_id", "pool"], ["pool", "latency_s"]):
         log.scan("traces", columns)
@@ -398,7 +400,7 @@ def test_the_first_error_ends_what_is_done_side_by_side() -> None:
         time.sleep(0.001)
         return number
 
-    assert side_by_side(lambda number: -number, range(1_000)) == [-number for number in range(1_000)]
+    assert map_in_threads(lambda number: -number, range(1_000)) == [-number for number in range(1_000)]
     with pytest.raises(KeyError):
-        side_by_side(work, range(20_000))
+        map_in_threads(work, range(20_000))
     assert len(begun) < 10_000

@@ -131,7 +131,7 @@ def test_another_measure_has_its_name() -> None:
     )
     report = tb.report(tb.log(frame, credit="credit"), measure="credit", resamples=50)
     table = ranked_input(report.result)
-    assert (table.quality.heading, table.quality.on_axis[:6]) == ("credit %", "credit")
+    assert (table.quality.heading, table.quality.axis_label[:6]) == ("credit %", "credit")
     assert report.room is not None
     assert "credit %" in str(report.room.table())
     assert not any("accuracy" in line for section in report.sections for line in section.sentences)

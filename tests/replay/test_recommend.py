@@ -23,7 +23,7 @@ from replay.analyses.recommend.recommend import (
 )
 from tests.errors import quotes, refuses
 from toolkit.stats import Settings, not_worse, paired_interval
-from toolkit.stats.limits.discordant import tango
+from toolkit.stats.limits.discordant import tango_limits
 
 BASE = RecoveryModel()
 HARMFUL = _Action(cut=0.02, wrong=0.02, right=0.80, tokens=2_500.0)
@@ -555,7 +555,7 @@ def test_the_cheapest_to_serve_is_shown_to_be_within_the_margin_of_the_best() ->
         for margin in (0.03, 0.01)
     )
     assert (wide.verdict, wide.within, narrow.within) == (CHANGE, "vote@8", None)
-    low = tango(0, 2, 400, 1 - 2 * 0.05 / 3)[0]  # budgets, votes and actions share 5 %
+    low = tango_limits(0, 2, 400, 1 - 2 * 0.05 / 3)[0]  # budgets, votes and actions share 5 %
     quotes(wide.sentences[0], "`vote@8` (800 tokens)", "−0.50", f"−{abs(100 * float(low)):.2f}")
     quotes(narrow.sentences[0], "`vote@8` (800 tokens)")
 

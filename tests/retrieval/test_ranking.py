@@ -31,7 +31,7 @@ def test_a_list_of_rounds_ranks_as_the_policy_does(settings: dict, tmp_path: Pat
         mine = rows.sort("hop", "round")
         rounds = Rounds(TableRows(mine, np.array([0, len(mine)])), gold.filter(example_id=example)["gold_documents"])
         ranking = from_table(RoundRanking, settings)
-        order, place = ranking.ranked(rounds, negative=bool((rounds.relevance < 0).any()))
+        order, place = ranking.ranked_documents(rounds, negative=bool((rounds.relevance < 0).any()))
         documents, _ = rounds.merge_hops(order, place, 1)
         hits[example] = bool(rounds.is_gold[documents[:1]].any())
     policy = Retrieve(name="all", rounds=99, at=(1,), **settings)

@@ -22,7 +22,7 @@ from toolkit.show import (
     Words,
     ranked_table,
 )
-from toolkit.show.tables.latex_text import em, folded, in_tex, points
+from toolkit.show.tables.latex_text import as_tex, fold_lines, point_width, width_in_em
 
 POINTS = 72.27
 WIDTHS = (3.3, 4.77, 6.75)
@@ -167,25 +167,25 @@ def test_widths_are_those_of_computer_modern() -> None:
     letters, _ = metrics()
     for sign in map(chr, range(33, 127)):
         if sign not in '<>|_`"\\{}-':  # which LaTeX sets by commands, or in other fonts
-            assert em(sign) / 1.03 == pytest.approx(letters[sign], abs=0.001), sign
-    assert points("m", 8) == pytest.approx(8 * 1.063 * 1.03 * 0.833)
+            assert width_in_em(sign) / 1.03 == pytest.approx(letters[sign], abs=0.001), sign
+    assert point_width("m", 8) == pytest.approx(8 * 1.063 * 1.03 * 0.833)
 
 
 def test_what_latex_would_read_as_a_command_is_escaped() -> None:
-    assert in_tex(r"a_b & 5% $x$ #1 {c} ~ ^ \ < > | --") == (
+    assert as_tex(r"a_b & 5% $x$ #1 {c} ~ ^ \ < > | --") == (
         r"a\_b \& 5\% \$x\$ \#1 \{c\} \textasciitilde{} \textasciicircum{} \textbackslash{} \textless{} \textgreater{} "
         r"\textbar{} -{}-"
     )
-    assert in_tex("`a_b` and '") == r"`a\_b' and '"
-    assert in_tex("Jürgen, α = 0.5, 中") == r"Jürgen, $\alpha$ = 0.5, \textbackslash{}u4e2d"
-    assert em("中") == em(r"\u4e2d")
+    assert as_tex("`a_b` and '") == r"`a\_b' and '"
+    assert as_tex("Jürgen, α = 0.5, 中") == r"Jürgen, $\alpha$ = 0.5, \textbackslash{}u4e2d"
+    assert width_in_em("中") == width_in_em(r"\u4e2d")
 
 
 @pytest.mark.parametrize("text", ["a word and another", "W" * 60, "ac[stop.confidence=0.95, max_traces=16]", "", "one"])
 def test_lines_are_folded(text: str) -> None:
-    lines = folded(text, 60, 8)
+    lines = fold_lines(text, 60, 8)
     for line in lines:
-        assert points(line.strip(), 8) + points("m", 8) * line.startswith("  ") <= 61.5
+        assert point_width(line.strip(), 8) + point_width("m", 8) * line.startswith("  ") <= 61.5
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
     assert all(line.startswith("  ") for line in lines[1:])
 

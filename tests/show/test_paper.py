@@ -29,9 +29,9 @@ from toolkit.show import (
     save_figure,
 )
 from toolkit.show.drawing.lettering import text_width, wrapped
-from toolkit.show.drawing.region import View, view
+from toolkit.show.drawing.region import View, in_view_region
 from toolkit.show.drawing.style import GREY
-from toolkit.show.figures.curves import look
+from toolkit.show.figures.curves import line_look
 from toolkit.show.figures.figure import LAYERS
 from toolkit.show.tables.latex import COLUMN
 
@@ -306,7 +306,7 @@ def test_kinds_of_points_are_told_apart_in_grey() -> None:
 
 
 def test_lines_are_told_apart_in_grey() -> None:
-    looks = [look(number) for number in range(40)]
+    looks = [line_look(number) for number in range(40)]
     for a, b in itertools.combinations(looks, 2):
         assert (a.marker, a.dashes) != (b.marker, b.dashes)
     for a, b in itertools.pairwise(looks):
@@ -358,21 +358,27 @@ def test_files_have_the_width_on_paper(tmp_path: Path) -> None:
 
 
 def test_the_region_that_matters() -> None:
-    assert view([1, 2, 3, 90], [False] * 4) == [True] * 4  # too few to say
+    assert in_view_region([1, 2, 3, 90], [False] * 4) == [True] * 4  # too few to say
     near = [60.0, 61, 62, 63, 64, 65, 66, 67]
-    assert view([*near, 5.0], [False] * 9) == [True] * 8 + [False]
-    assert view([*near, 5.0], [False] * 8 + [True]) == [True] * 9
+    assert in_view_region([*near, 5.0], [False] * 9) == [True] * 8 + [False]
+    assert in_view_region([*near, 5.0], [False] * 8 + [True]) == [True] * 9
     spread = [0.0, 46, 47, 48, 49, 50, 51, 52, 58]
-    assert view(spread, [True] + [False] * 8) == [True] * 9  # would hardly make room
-    assert view(spread, [False] * 9) == [False] + [True] * 7 + [False]
-    assert view([50.0] * 8 + [9.0], [False] * 9) == [True] * 9  # nothing to spread the others over
+    assert in_view_region(spread, [True] + [False] * 8) == [True] * 9  # would hardly make room
+    assert in_view_region(spread, [False] * 9) == [False] + [True] * 7 + [False]
+    assert in_view_region([50.0] * 8 + [9.0], [False] * 9) == [True] * 9  # nothing to spread the others over
     seen = View(10, 1000, 50, 70, log=True)
-    assert [seen.beyond(*at) for at in ((5, 60), (20, 60), (5000, 60), (20, 80), (20, 40))] == ["←", "", "→", "↑", "↓"]
-    assert seen.within(100, 60) == (100, 60)
-    x, y = seen.within(5000, 90)
+    assert [seen.arrow_beyond(*at) for at in ((5, 60), (20, 60), (5000, 60), (20, 80), (20, 40))] == [
+        "←",
+        "",
+        "→",
+        "↑",
+        "↓",
+    ]
+    assert seen.place_within(100, 60) == (100, 60)
+    x, y = seen.place_within(5000, 90)
     assert 800 < x < 1000
     assert 68 < y < 70
-    assert seen.share(100, 60) == pytest.approx((0.5, 0.5))
+    assert seen.share_of_axes(100, 60) == pytest.approx((0.5, 0.5))
 
 
 def test_lines_of_text_are_measured() -> None:

@@ -218,5 +218,5 @@ def test_no_figure_is_higher_than_a_page(
 
 def test_a_p_value_tells_apart_where_limits_hold_zero() -> None:
     row = PolicyDifference("vote", 1.0, -0.1, 2.1)
-    assert not row.apart
-    assert replace(row, stepwise=True).apart
+    assert not row.differs_from_baseline
+    assert replace(row, stepwise=True).differs_from_baseline

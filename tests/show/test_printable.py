@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.seeds import seeds
 from toolkit.errors import ThinkbackError
 from toolkit.notes import warning
-from toolkit.printable import printable, spreadsheet
+from toolkit.printable import printable, spreadsheet_text
 from toolkit.show import (
     FrontierPoint,
     Heat,
@@ -100,7 +100,7 @@ def test_what_a_spreadsheet_would_run_gets_an_apostrophe_for_people_alone(text: 
 
 @pytest.mark.parametrize("text", ["-3.2", "−3.2", "+5", "-1,000.5", "-1e-05", "-5%", "-.5", "-inf", "p=1", "'=1", "–"])
 def test_numbers_and_other_texts_get_none(text: str) -> None:
-    assert spreadsheet(text) == text
+    assert spreadsheet_text(text) == text
 
 
 def test_numbers_of_a_table_stay_numbers() -> None:

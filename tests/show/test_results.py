@@ -29,7 +29,7 @@ from toolkit.show import (
     short_names,
 )
 from toolkit.show.ranking.ranking import MARKED, MARKED_IN_CLUSTERS, UNLIKE_CALLS, WithinMargin
-from toolkit.show.ranking.results import cheapest_within, takeaway
+from toolkit.show.ranking.results import cheapest_within, main_finding
 from toolkit.show.tables.table_content import IntervalCell
 from toolkit.stats import OutcomeBlock, Settings, summarise
 from toolkit.stats.limits.planning import NeededQuestions
@@ -431,7 +431,7 @@ def test_everything_follows_the_metric_that_ranks(results: RankedInput) -> None:
     figure = frontier_figure(other)
     assert figure is not None
     assert [axes.get_ylabel() for axes in figure.axes] == ["recall_5, %"]
-    assert [axes.get_xlabel() for axes in figure.axes] == [find("total_tokens").on_axis]
+    assert [axes.get_xlabel() for axes in figure.axes] == [find("total_tokens").axis_label]
 
 
 def test_a_metric_with_a_column_of_its_own_ranks_without_standing_twice(results: RankedInput) -> None:
@@ -491,13 +491,13 @@ def test_the_last_line_says_what_the_table_says(results: RankedInput) -> None:
     )
     near += "−0.6, for 1,500 tokens instead of 2,000."
     assert ranked_table(results).below[-1] == f"{leads}{against}. {open_} {near}"
-    assert takeaway(replace(results, baseline=None)) == f"{leads}. {open_}"
+    assert main_finding(replace(results, baseline=None)) == f"{leads}. {open_}"
     alone = results.ranks.with_columns(ties=pl.when(pl.col("ties").is_not_null()).then(pl.lit(value=False)))
     apart = "Every other policy is told apart from it on 500 questions."
-    assert takeaway(replace(results, ranks=alone, within=None)) == f"{leads}{against}. {apart}"
-    assert takeaway(replace(results, leader=None, within=None)) is None
+    assert main_finding(replace(results, ranks=alone, within=None)) == f"{leads}{against}. {apart}"
+    assert main_finding(replace(results, leader=None, within=None)) is None
     value = next(row.corrected.estimate for row in rank(corrected(results)) if row.leads)
-    assert f" ({100 * value:.1f} % corrected " in str(takeaway(corrected(results)))
+    assert f" ({100 * value:.1f} % corrected " in str(main_finding(corrected(results)))
 
 
 def test_a_choice_by_estimates_comes_second_with_the_questions_that_would_decide(results: RankedInput) -> None:
@@ -507,7 +507,7 @@ def test_a_choice_by_estimates_comes_second_with_the_questions_that_would_decide
     assert (code_of(first), code_of(second)) == ("none_within", "by_estimates")
     quotes(first, " 2 points ", "`best of 4`")
     quotes(second, " `stop[margin=0.1]`, −2.0 [−5.0, +1.0] points, for 1,100 ")
-    assert second.endswith(f"; {needed.words} would decide.")
+    assert second.endswith(f"; {needed.number_text} would decide.")
     neither = replace(none, within=lambda: WithinMargin(0.02, None, None, None, None))
     assert len([*cheapest_within(neither)]) == 2  # no number of questions would decide, which is said
     unlike = replace(none, notes=(warning(UNLIKE_CALLS, "calls differ"),))
@@ -569,7 +569,7 @@ def test_the_cost_that_is_asked_for_is_shown_and_spans_the_front(results: Ranked
     assert {point.name: point.cost for point in frontier_points(timed)} == seconds  # the diagnostic has none
     figure = frontier_figure(timed)
     assert figure is not None
-    assert [axes.get_xlabel() for axes in figure.axes] == [find("latency_s").on_axis]
+    assert [axes.get_xlabel() for axes in figure.axes] == [find("latency_s").axis_label]
 
 
 @pytest.mark.parametrize("name", ["€", "cost_eur"])
@@ -618,7 +618,7 @@ def test_completion_tokens_stand_for_tokens_that_nobody_has(results: RankedInput
     assert line_of(table, "completion tokens:")
     figure = frontier_figure(nowhere)
     assert figure is not None
-    assert [axes.get_xlabel() for axes in figure.axes] == [find("completion_tokens").on_axis]
+    assert [axes.get_xlabel() for axes in figure.axes] == [find("completion_tokens").axis_label]
     # of one policy alone they do not rank, but are shown in place of a column of dashes
     one = replace(nowhere, summary=nowhere.summary.filter((metric_is("completion_tokens") & is_first()).not_()))
     assert one.cost.name == "calls"
@@ -647,5 +647,5 @@ def test_short_names() -> None:
     near = [PolicyRow(f"ac[a.b={x}]", "ac", 2, swept=(("a.b", x),), label="AC") for x in (0.100001, 0.100002)]
     assert list(short_names(near).values()) == ["AC[a.b=0.100001]", "AC[a.b=0.100002]"]
     two = PolicyRow("ac[a.b=1, c=x]", "ac", 2, swept=(("a.b", 1), ("c", "x")), label="AC")
-    assert two.short(always=False) == "AC[b=1, c=x]"
-    assert PolicyRow("long name", label="LN").short(always=False) == "LN"
+    assert two.short_label(always=False) == "AC[b=1, c=x]"
+    assert PolicyRow("long name", label="LN").short_label(always=False) == "LN"

@@ -30,7 +30,7 @@ from toolkit.show import (
     trade_offs_figure,
 )
 from toolkit.show.drawing.page import HIGHEST
-from toolkit.show.figures.curves import APART, CLOSE, PUBLISHED, look
+from toolkit.show.figures.curves import APART, CLOSE, PUBLISHED, line_look
 from toolkit.show.figures.trade_offs import SIZE
 
 METHODS = ("Exhaustive BoN", "Adaptive Stopping", "Surrogate-Guided Selective Verification")
@@ -129,8 +129,8 @@ def test_methods_differ_in_shape_and_published_points_are_hollow() -> None:
     assert [tuple(one.get_offsets()[0]) for one in filled] == [(15.0, 50.0), (12.0, 49.0), (9.0, 48.0)]
     shapes = [one.get_paths()[0].vertices.tobytes() for one in filled]
     assert len(set(shapes)) == 3
-    assert len({look(i).marker for i in range(5)}) == 5
-    assert all(abs(lightness(look(i).color) - lightness(look(i + 1).color)) > 5 for i in range(4))
+    assert len({line_look(i).marker for i in range(5)}) == 5
+    assert all(abs(lightness(line_look(i).color) - lightness(line_look(i + 1).color)) > 5 for i in range(4))
 
 
 def test_lines_of_many_points_have_markers_apart_and_published_points_on_them() -> None:

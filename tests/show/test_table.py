@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.errors import refuses
-from toolkit.show import IntervalCell, Number, NumberWithInterval, Table, TableColumn, Tick, Words, spark, table_of
-from toolkit.show.tables.table_content import PValue, binned
-from toolkit.show.tables.terminal import folded
+from toolkit.show import IntervalCell, Number, NumberWithInterval, Table, TableColumn, Tick, Words, bar_line, table_of
+from toolkit.show.tables.table_content import PValue, equal_ranges
+from toolkit.show.tables.terminal import fold_lines
 
 WIDE = Table(
     "Title",
@@ -150,36 +150,36 @@ def test_frames_as_tables() -> None:
 
 
 def test_bars() -> None:
-    assert spark([0, 1, 8]) == " ▂█"
-    assert spark([0, 0]) == "  "
-    assert spark([]) == ""
+    assert bar_line([0, 1, 8]) == " ▂█"
+    assert bar_line([0, 0]) == "  "
+    assert bar_line([]) == ""
 
 
 def test_histograms_have_the_counts_of_all_values() -> None:
-    assert binned([(1, 10), (2, 40), (4, 20)]) == [("1", 10), ("2", 40), ("3", 0), ("4", 20)]
-    assert binned([(0, 1), (99, 2)], bins=4) == [("0–24", 1), ("25–49", 0), ("50–74", 0), ("75–99", 2)]
+    assert equal_ranges([(1, 10), (2, 40), (4, 20)]) == [("1", 10), ("2", 40), ("3", 0), ("4", 20)]
+    assert equal_ranges([(0, 1), (99, 2)], bins=4) == [("0–24", 1), ("25–49", 0), ("50–74", 0), ("75–99", 2)]
 
 
 @given(st.dictionaries(st.integers(-50, 5_000), st.integers(0, 9), min_size=1), st.integers(1, 20))
 def test_binning_loses_nothing(counts: dict[int, int], bins: int) -> None:
-    rows = binned(sorted(counts.items()), bins)
+    rows = equal_ranges(sorted(counts.items()), bins)
     assert len(rows) <= bins
     assert sum(count for _, count in rows) == sum(counts.values())
 
 
 def test_words_break_between_parts_of_a_name() -> None:
-    assert folded("adaptive consistency[stop.confidence=0.95]", 30) == [
+    assert fold_lines("adaptive consistency[stop.confidence=0.95]", 30) == [
         "adaptive consistency[",
         "stop.confidence=0.95]",
     ]
-    assert folded("  a remark that goes on\nnext", 12) == ["  a remark", "  that goes", "  on", "next"]
-    assert folded("", 5) == [""]
-    assert folded("abcdefgh", 3) == ["abc", "def", "gh"]
+    assert fold_lines("  a remark that goes on\nnext", 12) == ["  a remark", "  that goes", "  on", "next"]
+    assert fold_lines("", 5) == [""]
+    assert fold_lines("abcdefgh", 3) == ["abc", "def", "gh"]
 
 
 @given(st.text(st.sampled_from("ab [=,\n"), max_size=60), st.integers(1, 20))
 def test_folding_loses_nothing_but_blanks(text: str, width: int) -> None:
-    lines = folded(text, width)
+    lines = fold_lines(text, width)
     assert "".join("".join(lines).split()) == "".join(text.split())
     longest = max((len(line) - len(line.lstrip()) for line in text.split("\n")), default=0)
     assert all(len(line) <= max(width, longest + 1) for line in lines)

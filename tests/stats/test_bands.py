@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from toolkit.stats import OutcomeBlock, Settings, summarise
-from toolkit.stats.curves.bands import GateSteps, bands, means
+from toolkit.stats.curves.bands import GateSteps, bands_by_metric, metric_means
 
 RATES = frozenset({"correct", "flip", "on"})
 GRID = np.round(np.arange(5, 96) / 100, 2)
@@ -49,8 +49,8 @@ def world(rng: np.random.Generator, size: int, rollouts: int = 2, flip: float = 
 
 def test_pointwise_limits_are_those_of_summarise() -> None:
     steps = world(np.random.default_rng(1), 300)
-    found = bands(steps, Settings(resamples=200, seed=3))["correct"]
-    for point in (0, 30, steps.points):
+    found = bands_by_metric(steps, Settings(resamples=200, seed=3))["correct"]
+    for point in (0, 30, steps.last_point):
         on = steps.group <= point
         values = np.where(on, steps.fired["correct"], steps.base["correct"])
         block = OutcomeBlock(np.array([""] * 300, object), steps.unit, {"position": values[None]})
@@ -67,9 +67,9 @@ def test_every_point_has_the_limits_that_its_policy_has_in_the_tables(cluster: i
     settings = Settings(resamples=300, seed=3)
     steps = replace(world(np.random.default_rng(1), 300, rollouts=1, flip=0.02, cluster=cluster), among={})
     steps.fired["tokens"][:] = np.random.default_rng(2).lognormal(5, 1.5, 300) + steps.base["tokens"]
-    found, columns = bands(steps, settings), {"correct": "correct", "flip": "flip", "tokens": "total_tokens"}
+    found, columns = bands_by_metric(steps, settings), {"correct": "correct", "flip": "flip", "tokens": "total_tokens"}
     methods = set()
-    for point in (10, 30, 60, steps.points):
+    for point in (10, 30, 60, steps.last_point):
         on = steps.group <= point
         values = {new: np.where(on, steps.fired[old], steps.base[old])[None] for old, new in columns.items()}
         block = OutcomeBlock(np.array([""] * 300, object), steps.unit, {**values, "fix": values["flip"]})
@@ -86,7 +86,7 @@ def test_every_point_has_the_limits_that_its_policy_has_in_the_tables(cluster: i
 def test_nobody_flips_and_the_band_is_still_open_above() -> None:
     steps = world(np.random.default_rng(2), 50)
     none = GateSteps(steps.group, steps.unit, {"flip": np.zeros(50)}, {"flip": np.zeros(50)}, RATES)
-    found = bands(none, Settings(resamples=100))["flip"]
+    found = bands_by_metric(none, Settings(resamples=100))["flip"]
     assert (found.band_low == 0).all()
     assert (found.band_high > 0.02).all()
 
@@ -98,7 +98,7 @@ def test_a_share_among_those_let_through_is_a_ratio_of_two_means() -> None:
         np.arange(1, 5), np.arange(4), {"flip": zero, "on": zero}, {"flip": flips, "on": one},
         frozenset({"flip", "on"}), among={"share": ("flip", "on")},
     )  # fmt: skip
-    found = bands(steps, Settings(resamples=300))["share"]
+    found = bands_by_metric(steps, Settings(resamples=300))["share"]
     np.testing.assert_allclose(found.estimate, [np.nan, 0, 1 / 2, 2 / 3, 1 / 2])
     assert np.isnan(found.band_low[0])
     assert (found.band_low[1:] <= found.estimate[1:]).all()
@@ -115,13 +115,13 @@ def test_only_judged_examples_are_evidence() -> None:
         np.repeat([1, 2, 2, 2], [5, 5, 45, 45]), np.arange(100), {"flip": flips, "on": 0 * acted},
         {"flip": flips, "on": acted}, frozenset({"flip", "on"}), among={"share": ("flip", "on")},
     )  # fmt: skip
-    found = bands(steps, Settings(resamples=300))
+    found = bands_by_metric(steps, Settings(resamples=300))
     np.testing.assert_allclose(found["flip"].band_high, 1 - 0.025 ** (1 / 10))
     np.testing.assert_allclose(found["share"].band_high[1:], 1 - 0.025 ** (1 / np.array([5, 10])))
     assert {band.n for band in found.values()} == {10}
-    clustered = bands(replace(steps, unit=np.arange(100) // 2), Settings(resamples=300))["flip"]
+    clustered = bands_by_metric(replace(steps, unit=np.arange(100) // 2), Settings(resamples=300))["flip"]
     np.testing.assert_allclose(clustered.band_high, 1 - 0.025 ** (1 / 5))
-    two = bands(replace(steps, unit=np.arange(100) // 5), Settings(resamples=300))["flip"]
+    two = bands_by_metric(replace(steps, unit=np.arange(100) // 5), Settings(resamples=300))["flip"]
     assert np.isnan(two.band_high).all()  # twenty units, of which two have a judged example
 
 
@@ -130,7 +130,7 @@ def test_a_band_of_costs_holds_the_limits_of_every_point() -> None:
     tokens = np.random.default_rng(0).lognormal(5, 1.5, 40)
     steps = GateSteps(np.ones(40, np.int64), np.arange(40), {"tokens": np.zeros(40)}, {"tokens": tokens}, frozenset())
     for made in (steps, world(np.random.default_rng(5), 200, cluster=5)):
-        band = bands(made, Settings(resamples=400))["tokens"]
+        band = bands_by_metric(made, Settings(resamples=400))["tokens"]
         assert (band.band_low <= band.low).all()
         assert (band.band_high >= band.high).all()
 
@@ -144,13 +144,13 @@ def test_few_clusters_have_students_interval() -> None:
     steps = GateSteps(
         np.ones(100, np.int64), np.repeat(np.arange(4), 25), {"tokens": np.zeros(100)}, {"tokens": tokens}, frozenset()
     )
-    found = bands(steps, Settings(resamples=20_000))["tokens"]
+    found = bands_by_metric(steps, Settings(resamples=20_000))["tokens"]
     assert (found.band_low[1], found.band_high[1]) == pytest.approx((1.5 - 2.054, 5.90), abs=0.1)
 
 
 def test_one_unit_has_no_band() -> None:
     one = GateSteps(np.array([1]), np.array([0]), {"correct": np.array([0.0])}, {"correct": np.array([1.0])}, RATES)
-    found = bands(one, Settings(resamples=10))["correct"]
+    found = bands_by_metric(one, Settings(resamples=10))["correct"]
     assert found.estimate.tolist() == [0.0, 1.0]
     assert np.isnan(found.band_low).all()
 
@@ -158,7 +158,7 @@ def test_one_unit_has_no_band() -> None:
 def test_clusters_are_drawn_together() -> None:
     steps = world(np.random.default_rng(4), 200)
     together = GateSteps(steps.group, steps.unit // 10, steps.base, steps.fired, RATES)
-    alone, joined = (bands(one, Settings(resamples=400))["tokens"] for one in (steps, together))
+    alone, joined = (bands_by_metric(one, Settings(resamples=400))["tokens"] for one in (steps, together))
     assert np.isfinite(joined.band_low).all()
     assert not np.allclose(alone.band_low, joined.band_low)
 
@@ -168,7 +168,7 @@ def test_a_band_of_one_point_is_that_points_interval() -> None:
     flips = np.zeros(200)
     flips[[0, 1, 2, 3, 4, 100]] = 1.0
     alone, joined = (
-        bands(
+        bands_by_metric(
             GateSteps(np.ones(200, np.int64), unit, {"flip": np.zeros(200)}, {"flip": flips}, frozenset({"flip"})),
             Settings(resamples=2_000),
         )["flip"]
@@ -184,7 +184,7 @@ def test_where_nothing_has_happened_a_band_is_no_wider_than_what_happens_later_a
     flips[40:46] = 0.5
     unit, none = np.arange(60), np.zeros(60)
     steps = GateSteps(np.repeat([1, 2, 3], 20), unit, {"flip": none}, {"flip": flips}, frozenset({"flip"}))
-    found = bands(steps, Settings(resamples=1_000))["flip"]
+    found = bands_by_metric(steps, Settings(resamples=1_000))["flip"]
     assert found.band_high[2] < found.band_high[3]
     assert found.band_high[2] < 1 - 0.025 ** (1 / 60)  # of 60 examples that are 0 or 1
 
@@ -196,10 +196,10 @@ def test_the_band_holds_the_whole_curve_as_often_as_the_manual_says(name: str) -
         return world(np.random.default_rng(seed), size, **WORLDS[name])  # type: ignore[arg-type]
 
     shown, large, repetitions = ("correct", "flip", "tokens", "flips among"), made(99, 1_000_000), 600
-    truth = {metric: means(large, metric) for metric in shown}
+    truth = {metric: metric_means(large, metric) for metric in shown}
     hits = dict.fromkeys(truth, 0)
     for seed in range(repetitions):
-        found = bands(made(seed, 500), Settings(resamples=600, seed=seed))
+        found = bands_by_metric(made(seed, 500), Settings(resamples=600, seed=seed))
         for metric, curve in truth.items():
             size = min(len(curve), len(found[metric].estimate))
             out = (found[metric].band_low[:size] > curve[:size] + 1e-9) | (

@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 from scipy.stats import bootstrap as scipy_bootstrap
 
-from toolkit.stats import Settings, draws, paired_interval, summarise
+from toolkit.stats import Settings, paired_interval, resampled_metric, summarise
 from toolkit.stats.metrics.resamples import Resamples
 
 LABELS = ["x", "y", "z"]
@@ -49,7 +49,7 @@ def test_draws_equal_a_plain_loop_on_the_same_resamples(random_run, factory, pla
     settings = Settings(resamples=12, seed=seed)
     counts = Resamples(40, 12, seed).counts(0)
     for metric in ("accuracy", "traces", "total_tokens", "latency_s", "macro_f1", "weighted_f1"):
-        got = draws(factory(one), ["a", "b", "c"], metric, labels=LABELS, settings=settings)
+        got = resampled_metric(factory(one), ["a", "b", "c"], metric, labels=LABELS, settings=settings)
         for policy in range(3):
             expected = [plain(one, policy, rows_of(c), 3)[metric] for c in counts]
             assert got[policy] == pytest.approx(expected, rel=1e-9, nan_ok=True)
@@ -72,7 +72,7 @@ def test_clustered_draws_add_the_examples_of_a_cluster(random_run, factory, plai
     members = [np.flatnonzero(unit == u) for u in range(9)]
     counts = Resamples(9, 12, 0).counts(0)
     for metric in ("accuracy", "latency_s", "macro_f1"):
-        got = draws(factory(one), ["a", "b", "c"], metric, labels=LABELS, settings=Settings(resamples=12))
+        got = resampled_metric(factory(one), ["a", "b", "c"], metric, labels=LABELS, settings=Settings(resamples=12))
         for policy in range(3):
             rows = [[i for u in rows_of(c) for i in members[u]] for c in counts]
             assert got[policy] == pytest.approx([plain(one, policy, r, 3)[metric] for r in rows], rel=1e-9)
@@ -111,7 +111,7 @@ def test_bca_equals_its_formula_on_the_same_draws(random_run, factory, plain):
     names = ["a", "b", "c"]
     table = summarise(factory(one), names, labels=LABELS, baseline="b", settings=settings)
     for metric in ("accuracy", "macro_f1", "latency_s"):
-        values = draws(factory(one), names, metric, labels=LABELS, settings=settings)
+        values = resampled_metric(factory(one), names, metric, labels=LABELS, settings=settings)
         pair = values[2] - values[1]
         whole = [plain(one, p, range(150), 3)[metric] for p in (2, 1)]
         theta = whole[0] - whole[1]
@@ -147,7 +147,7 @@ def test_p_value_comes_from_the_draws_and_stays_under_bca(random_run, factory):
     names = ["a", "b", "c"]
     for metric in ("total_tokens", "reduction:total_tokens", "accuracy"):
         key = metric.removeprefix("reduction:")
-        values = draws(factory(one), names, key, labels=LABELS, settings=Settings(resamples=999))
+        values = resampled_metric(factory(one), names, key, labels=LABELS, settings=Settings(resamples=999))
         against = values[0] - values[1] if metric == key else 1 - values[0] / values[1]
         count = min((against <= 1e-12).sum(), (against >= -1e-12).sum())
         settings = Settings(resamples=999, method="bca")

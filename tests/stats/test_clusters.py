@@ -11,7 +11,7 @@ from scipy.stats import beta, t
 from tests.errors import noted
 from toolkit.notes import Severity
 from toolkit.stats import Settings, interval, paired_interval, summarise, wilson
-from toolkit.stats.limits.discordant import tango
+from toolkit.stats.limits.discordant import tango_limits
 
 QUICK = Settings(resamples=100)
 
@@ -85,17 +85,17 @@ def test_limits_to_the_baseline_have_the_clusters_as_trials(made, factory) -> No
     right[[0, 50]] = 1
     one = made({"correct": np.stack([base, right])}, np.arange(100) // 5)
     row = summarise(factory(one), ["a", "b"], baseline="a", settings=QUICK).ranks.row(1, named=True)
-    low, high = (float(end) for end in tango(0.4, 0, 20))
+    low, high = (float(end) for end in tango_limits(0.4, 0, 20))
     assert (row["baseline_low"], row["baseline_high"]) == pytest.approx((low, high), rel=0.02)
 
 
 def test_clusters_that_never_differ_are_trials_of_tangos() -> None:
     right = np.tile([1.0, 1.0, 0.0], 20)
     found = paired_interval(right, right, cluster=np.arange(60) // 3, settings=QUICK)
-    assert np.array((found.low, found.high)) == pytest.approx(np.array(tango(0, 0, 20)))
+    assert np.array((found.low, found.high)) == pytest.approx(np.array(tango_limits(0, 0, 20)))
     assert (found.difference, found.p_value, found.method) == (0, 1, "tango")
     worse = paired_interval(np.ones(12), np.zeros(12), cluster=np.arange(12) // 3, settings=QUICK)
-    assert np.array((worse.low, worse.high)) == pytest.approx(np.array(tango(4, 0, 4)))
+    assert np.array((worse.low, worse.high)) == pytest.approx(np.array(tango_limits(4, 0, 4)))
     assert worse.p_value == pytest.approx(0.0625)  # four clusters, and half of 2/16
 
 
@@ -106,7 +106,7 @@ def test_a_few_discordant_examples_never_say_more_than_none() -> None:
         right = base.copy()
         right[[10, 21][:lost]] = 0
         found = paired_interval(right, base, cluster=unit, settings=QUICK)
-        assert (found.low, found.high) == pytest.approx(tuple(float(end) for end in tango(0, lost / 2, 250)))
+        assert (found.low, found.high) == pytest.approx(tuple(float(end) for end in tango_limits(0, lost / 2, 250)))
         assert (found.method, found.gained, found.lost) == ("tango", 0, lost)
         assert found.exact_p == found.p_value * 2 ** (lost > 0)
         ends.append(found.low)
@@ -120,7 +120,9 @@ def test_clusters_of_unequal_size_are_worth_fewer_trials() -> None:
     right[[3, 120]] = 0
     found = paired_interval(right, base, cluster=unit, settings=QUICK)
     trials = 400**2 / 1900
-    assert (found.low, found.high) == pytest.approx(tuple(float(end) for end in tango(0, 2 / 400 * trials, trials)))
+    assert (found.low, found.high) == pytest.approx(
+        tuple(float(end) for end in tango_limits(0, 2 / 400 * trials, trials))
+    )
 
 
 def test_few_clusters_that_differ_are_few_pairs_too() -> None:
@@ -129,7 +131,7 @@ def test_few_clusters_that_differ_are_few_pairs_too() -> None:
     right = base.copy()
     right[:25] = 0
     found = paired_interval(right, base, cluster=unit, settings=QUICK)
-    assert (found.low, found.high) == pytest.approx(tuple(float(end) for end in tango(0, 5, 200)))
+    assert (found.low, found.high) == pytest.approx(tuple(float(end) for end in tango_limits(0, 5, 200)))
     assert found.exact_p == 0.0625
 
 
@@ -142,7 +144,7 @@ def test_students_limits_of_rates_reach_as_far_as_tangos_on_the_side_of_the_loss
     trials = min(0.04 * 0.96 / variance, 1000) / ratio**2
     half = t.ppf(0.975, 199) * np.sqrt(variance)
     assert found.method == "t"
-    assert found.low == pytest.approx(float(tango(0, 0.04 * trials, trials)[0]))
+    assert found.low == pytest.approx(float(tango_limits(0, 0.04 * trials, trials)[0]))
     assert found.low < -0.04 - half
     assert found.high == pytest.approx(-0.04 + half)
 
@@ -272,7 +274,7 @@ def test_f1s_of_few_errors_are_marked_and_as_wide_as_without_a_difference(made, 
     methods = dict(result.summary.filter(metric="macro_f1").select("policy", "method").iter_rows())
     assert (methods["b"], methods["c"]) == ("t_few", "t")
     row = result.comparisons.filter(metric="macro_f1", policy="b").row(0, named=True)
-    low, high = (float(end) for end in tango(0, 0, 300))  # of so many examples
+    low, high = (float(end) for end in tango_limits(0, 0, 300))  # of so many examples
     assert row["method"] == "t_few"
     assert row["low"] <= low
     assert row["high"] >= high

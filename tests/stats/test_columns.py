@@ -13,7 +13,7 @@ from replay.runs.passes.passes import outcome_values
 from replay.studies.factcheck.study import UNSHOWN
 from tests.errors import refuses
 from toolkit.columns import COLUMNS, METRICS, OTHERS, OutcomeColumn, find, metric_column, row_of, with_columns
-from toolkit.stats import Settings, draws, summarise
+from toolkit.stats import Settings, resampled_metric, summarise
 
 QUICK = Settings(resamples=200)
 
@@ -124,7 +124,7 @@ def test_the_metric_that_ranks_gives_every_policy_a_row(made, factory) -> None:
 def test_draws_take_a_table_of_columns(made, factory) -> None:
     certain = OutcomeColumn("certain", share=True)
     one = made({"correct": [[1, 0, 1]], "certain": [[0.5, 0.25, np.nan]]})
-    values = draws(factory(one), ["a"], "certain", columns=with_columns([certain]), settings=QUICK)
+    values = resampled_metric(factory(one), ["a"], "certain", columns=with_columns([certain]), settings=QUICK)
     assert np.nanmin(values) == 0.25  # a null is left out, where a cost would have no value
 
 
@@ -136,7 +136,7 @@ def test_a_ratio_of_two_metrics_is_resampled_with_them(made, factory) -> None:
     found = summarise(factory(one), ["a", "b"], columns=columns, settings=QUICK).summary
     assert found.filter(metric="tokens_per_right")["estimate"].to_list() == [16.0, None]
     top, bottom, both = (
-        draws(factory(one), ["a", "b"], name, columns=columns, settings=QUICK)
+        resampled_metric(factory(one), ["a", "b"], name, columns=columns, settings=QUICK)
         for name in ("total_tokens", "accuracy", "tokens_per_right")
     )
     np.testing.assert_allclose(both, np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0))

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from toolkit.columns import COLUMNS, OutcomeColumn
-from toolkit.stats import Settings, draws, paired_reduction, summarise
+from toolkit.stats import Settings, paired_reduction, resampled_metric, summarise
 from toolkit.stats.bootstrap.sample import read_sample
 from toolkit.stats.limits.fieller import PairMoments, cost_moments, fieller_limits
 from toolkit.stats.limits.studentised import Spread, studentised_limits
@@ -46,7 +46,7 @@ def test_means_and_differences_are_studentised(made, factory, size):
     seconds = rng.lognormal(0, 1, (2, size)) * [[1.4], [1.0]]
     one = made({"latency_s": seconds})
     found = summarise(factory(one), ["a", "b"], baseline="b", settings=SETTINGS)
-    drawn = draws(factory(one), ["a", "b"], "latency_s", settings=SETTINGS)
+    drawn = resampled_metric(factory(one), ["a", "b"], "latency_s", settings=SETTINGS)
     few = "studentised" + "_few" * (size < 500)
     for row, values, each in (
         (only(found.summary, policy="a", metric="latency_s"), drawn[0], seconds[0]),

@@ -9,11 +9,11 @@ from scipy.stats import beta, binom, t
 from tests.errors import noted, quotes
 from toolkit.errors import ThinkbackError
 from toolkit.notes import Note
-from toolkit.stats import Settings, draws, interval, newcombe, paired_interval, summarise, wilson
-from toolkit.stats.limits.discordant import tango
+from toolkit.stats import Settings, interval, newcombe, paired_interval, resampled_metric, summarise, wilson
+from toolkit.stats.limits.discordant import tango_limits
 from toolkit.stats.limits.intervals import ResampledValues, quantile_limits
 from toolkit.stats.metrics.resamples import Resamples
-from toolkit.stats.metrics.scan import significant
+from toolkit.stats.metrics.scan import round_to_bits
 
 QUICK = Settings(resamples=1000)
 Z = NormalDist().inv_cdf(0.975)
@@ -72,7 +72,7 @@ def test_one_example_has_no_interval(made, factory, method):
     assert result.comparisons["p_value"].null_count() == len(result.comparisons)
     assert only(result.summary, policy="a", metric="accuracy")["estimate"] == 1
     assert only(result.comparisons, policy="a", metric="accuracy")["difference"] == 1
-    assert np.isnan(draws(factory(one), ["a", "b"], "accuracy", settings=settings)).all()
+    assert np.isnan(resampled_metric(factory(one), ["a", "b"], "accuracy", settings=settings)).all()
     noted(result.notes, "one_unit")
 
 
@@ -122,7 +122,7 @@ def test_rates_that_differ_on_few_examples_get_tango_and_the_mid_p(made, factory
     one = made({"correct": [first, second]})
     settings = Settings(resamples=1000, method=method)
     row = only(summarise(factory(one), ["a", "b"], baseline="b", settings=settings).comparisons, policy="a")
-    assert np.array((row["low"], row["high"])) == pytest.approx(np.array(tango(5, 2, 400)))
+    assert np.array((row["low"], row["high"])) == pytest.approx(np.array(tango_limits(5, 2, 400)))
     assert row["method"] == "tango"
     # Seven pairs, at most two of a kind: 2 (1 + 7 + 21) / 128, of which half of the last counts in the mid-p.
     assert row["exact_p"] == pytest.approx(58 / 128)
@@ -184,7 +184,7 @@ def test_graded_values_off_one_end_leave_the_bootstrap(made, factory):
 def test_five_per_cent_dropped_is_the_limit():
     draws = np.ones((3, 1000))
     draws[0, :49] = draws[1, :50] = draws[2, :51] = np.nan
-    assert ResampledValues.of(draws).enough.tolist() == [True, True, False]
+    assert ResampledValues.of(draws).has_enough.tolist() == [True, True, False]
 
 
 def test_a_note_names_the_reduction_that_has_no_interval(made, factory):
@@ -214,7 +214,7 @@ def test_events_among_the_counts_are_rates(made, factory):
     assert methods["a", "truncated"] == methods["b", "truncated"] == methods["a", "finalizers"] == "wilson"
     assert (methods["a", "traces"], methods["b", "finalizers"]) == ("studentised_few", "graded_few")
     row = only(result.comparisons, policy="a", metric="truncated")
-    assert np.array((row["low"], row["high"])) == pytest.approx(np.array(tango(3, 3, 400)))
+    assert np.array((row["low"], row["high"])) == pytest.approx(np.array(tango_limits(3, 3, 400)))
     assert only(result.comparisons, policy="a", metric="reduction:truncated")["method"] != "tango"
     note = "truncated: fewer than ten examples of a kind for `a`, `b`: Wilson's interval"
     assert Note("few_events", note, policies=("a", "b"), metrics=("truncated",)) in result.notes
@@ -235,7 +235,7 @@ def test_exact_ties_count_as_zero(made, factory, step, examples):
     whole = np.tile(rng.integers(4, 63, examples), (2, 1))
     whole[1, -12:] += rng.integers(-4, 5, 12)  # they differ in few and by little, so that ties are common
     settings = Settings(resamples=400)
-    got = draws(factory(made({"correct": whole * step})), ["a", "b"], "accuracy", settings=settings)
+    got = resampled_metric(factory(made({"correct": whole * step})), ["a", "b"], "accuracy", settings=settings)
     resamples = Resamples(examples, 400, 0)
     counts = np.concatenate([resamples.counts(k) for k in range(len(resamples.sizes))], axis=1).astype(np.int64)
     tied = counts @ (whole[0] - whole[1]) == 0
@@ -304,9 +304,9 @@ def test_sums_in_any_order_are_equal_in_their_significant_bits(whole):
     values = rng.integers(0, 5000, (200, 3000)) / whole
     forth, back = np.cumsum(values, axis=1)[:, -1], np.cumsum(values[:, ::-1], axis=1)[:, -1]
     assert (forth != back).any()
-    assert (significant(forth, 40) == significant(back, 40)).all()
-    assert significant(forth, 40) == pytest.approx(forth, rel=2.0**-40)
-    assert (significant(np.arange(10_000.0), 40) == np.arange(10_000.0)).all()
+    assert (round_to_bits(forth, 40) == round_to_bits(back, 40)).all()
+    assert round_to_bits(forth, 40) == pytest.approx(forth, rel=2.0**-40)
+    assert (round_to_bits(np.arange(10_000.0), 40) == np.arange(10_000.0)).all()
 
 
 def test_a_constant_of_any_value_has_an_interval_without_width():

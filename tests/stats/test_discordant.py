@@ -13,7 +13,7 @@ from scipy.stats import binom, binomtest, t
 
 from tests.errors import refuses
 from toolkit.stats import Settings, differences, interval, paired_interval, summarise
-from toolkit.stats.limits.discordant import exact_p, mid_p, score_p, tango
+from toolkit.stats.limits.discordant import exact_p_value, mid_p_value, score_p_value, tango_limits
 from toolkit.stats.metrics.resamples import fewest_examples
 
 Z = NormalDist().inv_cdf(0.975)
@@ -35,14 +35,14 @@ def score(first: int, second: int, n: int, difference: float) -> float:
 
 @pytest.mark.parametrize(("first", "second", "n"), [(9, 3, 40), (5, 1, 500), (7, 7, 100), (2, 10, 30), (12, 1, 13)])
 def test_tangos_limits_are_where_the_score_test_turns(first: int, second: int, n: int) -> None:
-    low, high = (float(end) for end in tango(first, second, n))
+    low, high = (float(end) for end in tango_limits(first, second, n))
     assert score(first, second, n, low) == pytest.approx(Z, abs=1e-3)
     assert score(first, second, n, high) == pytest.approx(-Z, abs=1e-3)
 
 
 def test_policies_that_agree_differ_by_at_most_what_so_many_examples_show() -> None:
     n = np.array([20, 50, 100, 200, 500, 2500])
-    low, high = tango(0, 0, n)
+    low, high = tango_limits(0, 0, n)
     np.testing.assert_allclose(100 * high, [16.1, 7.1, 3.7, 1.9, 0.76, 0.153], rtol=0.02)
     np.testing.assert_array_equal(low, -high)
 
@@ -50,8 +50,8 @@ def test_policies_that_agree_differ_by_at_most_what_so_many_examples_show() -> N
 def test_tango_turns_with_its_counts_and_stays_within_one() -> None:
     counts = np.array([(a, b) for a, b in product(range(20), repeat=2) if a + b < 20])
     for n in (19, 100, 2500):
-        low, high = tango(counts[:, 0], counts[:, 1], n)
-        other_low, other_high = tango(counts[:, 1], counts[:, 0], n)
+        low, high = tango_limits(counts[:, 0], counts[:, 1], n)
+        other_low, other_high = tango_limits(counts[:, 1], counts[:, 0], n)
         np.testing.assert_allclose(low, -other_high, atol=1e-12)
         np.testing.assert_allclose(high, -other_low, atol=1e-12)
         estimate = (counts[:, 0] - counts[:, 1]) / n
@@ -63,7 +63,7 @@ def test_a_false_claim_of_no_loss_is_rare() -> None:
     for n in (20, 100, 381, 500, 1000):
         flips = np.arange(20)
         chance = np.array([math.comb(n, k) * 0.01**k * 0.99 ** (n - k) for k in flips])
-        assert chance[tango(0, flips, n)[0] > -0.01].sum() <= 0.026
+        assert chance[tango_limits(0, flips, n)[0] > -0.01].sum() <= 0.026
 
 
 @pytest.mark.parametrize("margin", [0.01, 0.02, 0.03, 0.05])
@@ -72,7 +72,7 @@ def test_a_false_claim_of_no_loss_is_rare_with_many_flips(margin: float) -> None
     for n in (20, 600, 1000, 1600, 2200, 3000, 4000):
         flips = np.arange(min(n, int(2 * margin * n) + 30) + 1)
         chance = binom.pmf(flips, n, margin)
-        assert chance[tango(0, flips, n)[0] > -margin + 1e-12].sum() <= 0.03
+        assert chance[tango_limits(0, flips, n)[0] > -margin + 1e-12].sum() <= 0.03
 
 
 @pytest.mark.parametrize(("fixes", "flips"), [(0, 21), (3, 40), (25, 60)])
@@ -80,14 +80,14 @@ def test_with_many_pairs_limits_reach_at_least_as_far_as_tangos(fixes: int, flip
     """Of 600 with 21 flips alone: the resamples end at −4.83 points, above a margin of five, and Tango's does not."""
     one, two = np.ones(600), np.ones(600)
     two[:fixes], one[fixes : fixes + flips] = 0, 0
-    found, (low, high) = paired_interval(one, two), tango(fixes, flips, 600)
+    found, (low, high) = paired_interval(one, two), tango_limits(fixes, flips, 600)
     assert found.method == "percentile"
     assert found.low is not None
     assert found.high is not None
     assert found.low <= low
     assert found.high >= high
     assert found.p_value is not None
-    assert found.p_value >= float(score_p(fixes, flips))
+    assert found.p_value >= float(score_p_value(fixes, flips))
     assert fixes or found.low < -0.05
 
 
@@ -95,7 +95,7 @@ def test_means_over_replays_that_never_lose_are_studentised() -> None:
     found = paired_interval(np.full(600, 0.75), np.linspace(0.25, 0.75, 600))
     assert found.method == "studentised"
     assert found.low is not None
-    assert found.low > tango(150, 0, 600)[0]
+    assert found.low > tango_limits(150, 0, 600)[0]
 
 
 def test_rare_total_losses_draw_the_limit_out() -> None:
@@ -113,23 +113,23 @@ def test_rare_total_losses_draw_the_limit_out() -> None:
 
 
 def test_exact_and_mid_p() -> None:
-    assert exact_p([4, 5, 6, 0, 3], [0, 0, 0, 0, 3]).tolist() == [0.125, 0.0625, 0.03125, 1, 1]
-    assert mid_p([4, 5, 6, 0, 3], [0, 0, 0, 0, 3]).tolist() == pytest.approx([0.0625, 0.03125, 0.015625, 1, 1])
+    assert exact_p_value([4, 5, 6, 0, 3], [0, 0, 0, 0, 3]).tolist() == [0.125, 0.0625, 0.03125, 1, 1]
+    assert mid_p_value([4, 5, 6, 0, 3], [0, 0, 0, 0, 3]).tolist() == pytest.approx([0.0625, 0.03125, 0.015625, 1, 1])
     # Seven pairs, two against five: 2 (1 + 7 + 21) / 128; half of the last counts in the mid-p.
-    assert (float(exact_p(5, 2)), float(mid_p(5, 2))) == pytest.approx((58 / 128, (58 - 21) / 128))
+    assert (float(exact_p_value(5, 2)), float(mid_p_value(5, 2))) == pytest.approx((58 / 128, (58 - 21) / 128))
     for one, two in product(range(0, 40, 3), range(0, 40, 7)):
         if one + two:
-            assert float(exact_p(one, two)) == pytest.approx(binomtest(one, one + two).pvalue)
-    assert float(exact_p(0, 5, share=1 / 3)) == pytest.approx(2 * (2 / 3) ** 5)
+            assert float(exact_p_value(one, two)) == pytest.approx(binomtest(one, one + two).pvalue)
+    assert float(exact_p_value(0, 5, share=1 / 3)) == pytest.approx(2 * (2 / 3) ** 5)
 
 
 def test_statsmodels_agrees() -> None:
     tables = pytest.importorskip("statsmodels.stats.contingency_tables")
     for one, two in ((5, 2), (0, 7), (12, 30), (4, 4)):
         table = [[100, one], [two, 50]]
-        assert float(exact_p(one, two)) == pytest.approx(tables.mcnemar(table, exact=True).pvalue)
+        assert float(exact_p_value(one, two)) == pytest.approx(tables.mcnemar(table, exact=True).pvalue)
         chi = tables.mcnemar(table, exact=False, correction=False)
-        assert float(score_p(one, two)) == pytest.approx(chi.pvalue)
+        assert float(score_p_value(one, two)) == pytest.approx(chi.pvalue)
 
 
 @pytest.mark.parametrize("margin", [0.005, 0.01, 0.05])
@@ -137,12 +137,14 @@ def test_the_fewest_examples_that_rule_out_a_loss(margin: float) -> None:
     fewest = fewest_examples(margin)
     assert fewest is not None
     assert (1 - margin) ** fewest < 0.0101
-    assert tango(0, 0, fewest)[1] < margin
+    assert tango_limits(0, 0, fewest)[1] < margin
     assert fewest_examples(0.01) == 461
     assert fewest_examples(0.0) is None
 
 
-@pytest.mark.parametrize("call", [lambda: tango(-1, 0, 5), lambda: tango(3, 3, 5), lambda: exact_p(0.5, 1)])
+@pytest.mark.parametrize(
+    "call", [lambda: tango_limits(-1, 0, 5), lambda: tango_limits(3, 3, 5), lambda: exact_p_value(0.5, 1)]
+)
 def test_doors(call) -> None:
     with refuses("invalid", "`second`", "`first`") as error:
         call()
@@ -157,12 +159,12 @@ def test_twenty_discordant_pairs_keep_the_bootstrap() -> None:
 
     few, many = paired_interval(*pairs(12, 7)), paired_interval(*pairs(12, 8))
     assert (few.method, many.method) == ("tango", "percentile")
-    assert np.array((few.low, few.high)) == pytest.approx(np.array(tango(12, 7, 400)))
-    assert few.p_value == pytest.approx(float(mid_p(12, 7)))
-    assert (few.gained, few.lost, few.exact_p) == (12, 7, pytest.approx(float(exact_p(12, 7))))
+    assert np.array((few.low, few.high)) == pytest.approx(np.array(tango_limits(12, 7, 400)))
+    assert few.p_value == pytest.approx(float(mid_p_value(12, 7)))
+    assert (few.gained, few.lost, few.exact_p) == (12, 7, pytest.approx(float(exact_p_value(12, 7))))
     clustered = paired_interval(*pairs(12, 7), cluster=np.arange(400) // 2)
     # Clusters of two: six gains (12 examples), three losses, and one of which one example is lost.
-    assert (clustered.gained, clustered.lost, clustered.exact_p) == (6, 4, pytest.approx(float(exact_p(6, 4))))
+    assert (clustered.gained, clustered.lost, clustered.exact_p) == (6, 4, pytest.approx(float(exact_p_value(6, 4))))
 
 
 def test_parts_of_an_example_count_as_parts() -> None:
@@ -174,10 +176,10 @@ def test_parts_of_an_example_count_as_parts() -> None:
     assert found.method == "graded_tango"
     # Differences of 1/2 on four examples are worth four: 2²/1. Tango's takes each as one, of twice as many examples.
     error = math.sqrt((4 * 0.25 / 60 - (1 / 60) ** 2) / 59)
-    half, (low, high) = 2.0010 * error, tango(3, 1, 120)
+    half, (low, high) = 2.0010 * error, tango_limits(3, 1, 120)
     assert found.low == pytest.approx(min(1 / 60 - half, low), abs=1e-5)
     assert found.high == pytest.approx(max(1 / 60 + half, high), abs=1e-5)
-    assert found.p_value == pytest.approx(max(float(score_p(3, 1)), 2 * float(t.sf(1 / 60 / error, 59))))
+    assert found.p_value == pytest.approx(max(float(score_p_value(3, 1)), 2 * float(t.sf(1 / 60 / error, 59))))
     assert (found.gained, found.lost) == (3, 1)
     same = paired_interval(one, one)
     assert (same.low, same.high) == pytest.approx((-Z * Z / (60 + Z * Z), Z * Z / (60 + Z * Z)))

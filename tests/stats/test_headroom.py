@@ -10,8 +10,8 @@ from scipy.stats import t
 
 from tests.stats.test_pair_differences import store_of
 from toolkit.stats import Settings
-from toolkit.stats.limits.discordant import tango
-from toolkit.stats.many.headroom import captured
+from toolkit.stats.limits.discordant import tango_limits
+from toolkit.stats.many.headroom import captured_shares
 
 SETTINGS = Settings(resamples=4000)
 
@@ -32,7 +32,7 @@ def test_shares_by_hand() -> None:
     base[:200] = 1
     policy[20:260] = 1
     oracle[:320] = 1
-    found = captured(store_of(np.stack([base, policy, oracle])), "correct", 0, 2, SETTINGS)
+    found = captured_shares(store_of(np.stack([base, policy, oracle])), "correct", 0, 2, SETTINGS)
     assert found.room == pytest.approx(120 / 400)
     assert found.share.tolist() == pytest.approx([0, 40 / 120, 1])
     assert np.isnan(found.low[[0, 2]]).all()
@@ -48,7 +48,7 @@ def test_shares_by_hand() -> None:
 def test_a_policy_worse_than_the_baseline_has_a_negative_share() -> None:
     base, policy, oracle = np.zeros((3, 400))
     base[:200], policy[:150], oracle[:300] = 1, 1, 1
-    found = captured(store_of(np.stack([base, policy, oracle])), "correct", 0, 2, SETTINGS)
+    found = captured_shares(store_of(np.stack([base, policy, oracle])), "correct", 0, 2, SETTINGS)
     assert found.share[1] == pytest.approx(-0.5)
     assert found.high[1] < 0
 
@@ -56,9 +56,9 @@ def test_a_policy_worse_than_the_baseline_has_a_negative_share() -> None:
 def test_no_share_where_the_headroom_is_not_told_from_none() -> None:
     base, oracle = np.zeros((2, 400))
     base[:200], oracle[:202] = 1, 1
-    found = captured(store_of(np.stack([base, base, oracle])), "correct", 0, 2, SETTINGS)
+    found = captured_shares(store_of(np.stack([base, base, oracle])), "correct", 0, 2, SETTINGS)
     assert np.isnan(found.share).all()
-    none = captured(store_of(np.stack([oracle, base, base])), "correct", 0, 2, SETTINGS)
+    none = captured_shares(store_of(np.stack([oracle, base, base])), "correct", 0, 2, SETTINGS)
     assert none.room < 0
     assert np.isnan(none.share).all()
 
@@ -68,8 +68,10 @@ def test_clusters_are_the_units() -> None:
     rng = np.random.default_rng(1)
     correct = (rng.random((3, 60)) < [[0.4], [0.6], [0.95]]).astype(float)
     correct[2] = correct.max(axis=0)
-    plain = captured(store_of(correct), "correct", 0, 2, SETTINGS)
-    copied = captured(store_of(np.repeat(correct, 10, axis=1), np.repeat(np.arange(60), 10)), "correct", 0, 2, SETTINGS)
+    plain = captured_shares(store_of(correct), "correct", 0, 2, SETTINGS)
+    copied = captured_shares(
+        store_of(np.repeat(correct, 10, axis=1), np.repeat(np.arange(60), 10)), "correct", 0, 2, SETTINGS
+    )
     assert copied.low[1] == pytest.approx(plain.low[1])
     assert copied.high[1] == pytest.approx(plain.high[1])
 
@@ -80,7 +82,7 @@ def test_unjudged_examples_count_for_nobody() -> None:
     correct[2] = correct.max(axis=0)
     some = correct.copy()
     some[:, 60:] = np.nan
-    plain, less = (captured(store_of(one), "correct", 0, 2, SETTINGS) for one in (correct[:, :60], some))
+    plain, less = (captured_shares(store_of(one), "correct", 0, 2, SETTINGS) for one in (correct[:, :60], some))
     assert less.share.tolist() == pytest.approx(plain.share.tolist())
     assert less.low[1] == pytest.approx(plain.low[1], abs=0.01)  # 79 degrees of freedom in place of 59
 
@@ -90,8 +92,8 @@ def test_limits_are_fiellers_own_and_few_differences_get_tangos() -> None:
     base, policy, oracle, same = np.zeros((4, 2000))
     base[:1000], policy[:1002], oracle[:1100] = 1, 1, 1
     same[:1000] = 1
-    found = captured(store_of(np.stack([base, policy, oracle, same])), "correct", 0, 2, SETTINGS)
-    low, high = tango([2, 0], [0, 0], 2000)
+    found = captured_shares(store_of(np.stack([base, policy, oracle, same])), "correct", 0, 2, SETTINGS)
+    low, high = tango_limits([2, 0], [0, 0], 2000)
     room = 100 / 2000
     plain = plain_fieller(policy - base, oracle - base)
     assert found.method.tolist() == ["", "tango", "", "tango"]
@@ -105,7 +107,7 @@ def test_few_examples_of_the_oracle_alone_are_marked() -> None:
     for alone, method in ((49, "headroom_few"), (50, "percentile")):
         base, policy, oracle = np.zeros((3, 400))
         base[:200], policy[:225], oracle[: 200 + alone] = 1, 1, 1
-        found = captured(store_of(np.stack([base, policy, oracle])), "correct", 0, 2, SETTINGS)
+        found = captured_shares(store_of(np.stack([base, policy, oracle])), "correct", 0, 2, SETTINGS)
         assert found.method[1] == method
         plain = plain_fieller(policy - base, oracle - base)
         assert (found.low[1], found.high[1]) == pytest.approx(plain, abs=1e-3 if alone < 50 else 0.03)
@@ -119,19 +121,21 @@ def test_shares_of_several_hold_at_once() -> None:
     oracle[750:] = 0
     policies = (rng.random((6, 800)) < 0.35 + 0.4 * base).astype(float)
     rows = np.stack([base, *policies, oracle])
-    alone = captured(store_of(rows), "correct", 0, 7, SETTINGS)
-    at_once = captured(store_of(rows), "correct", 0, 7, SETTINGS, range(1, 7))
+    alone = captured_shares(store_of(rows), "correct", 0, 7, SETTINGS)
+    at_once = captured_shares(store_of(rows), "correct", 0, 7, SETTINGS, range(1, 7))
     assert at_once.share.tolist() == pytest.approx(alone.share.tolist())
     room = oracle - base
     moved = policies - base - alone.share[1:7, None] * room
     spread = np.linalg.cholesky(np.corrcoef(moved))
     largest = np.abs(spread @ rng.standard_normal((6, 40_000))).max(axis=0)
     level = 2 * t.cdf(np.quantile(largest, 0.95), 799) - 1
-    plain = captured(store_of(rows), "correct", 0, 7, replace(SETTINGS, level=float(level)))
+    plain = captured_shares(store_of(rows), "correct", 0, 7, replace(SETTINGS, level=float(level)))
     assert at_once.low[1:7] == pytest.approx(plain.low[1:7], abs=0.01)
     assert at_once.high[1:7] == pytest.approx(plain.high[1:7], abs=0.01)
     assert (at_once.low[1:7] < alone.low[1:7]).all()
-    copies = captured(store_of(np.stack([base, *[policies[0]] * 6, oracle])), "correct", 0, 7, SETTINGS, range(1, 7))
+    copies = captured_shares(
+        store_of(np.stack([base, *[policies[0]] * 6, oracle])), "correct", 0, 7, SETTINGS, range(1, 7)
+    )
     assert copies.low[1] == pytest.approx(alone.low[1], abs=0.005)
 
 
@@ -144,5 +148,5 @@ def test_parts_of_examples_count_as_what_they_are_worth() -> None:
         oracle, policy = base.copy(), base.copy()
         oracle[: len(parts)] += parts
         policy[20:45] += 0.05
-        found = captured(store_of(np.stack([base, policy, oracle])), "correct", 0, 2, SETTINGS)
+        found = captured_shares(store_of(np.stack([base, policy, oracle])), "correct", 0, 2, SETTINGS)
         assert found.method[1] == method

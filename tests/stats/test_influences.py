@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from toolkit.stats import Settings, auc
-from toolkit.stats.curves.roc import auc_intervals, auc_within, aucs_by_group, mean_of, pooled_area
+from toolkit.stats.curves.roc import auc_intervals, auc_within, aucs_by_group, mean_estimate, pooled_area
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -23,7 +23,9 @@ def drawn(seed: int, questions: int = 200, traces: int = 6) -> Rows:
 
 
 def within(score: np.ndarray, right: np.ndarray, unit: np.ndarray) -> tuple[float, float, float]:
-    found = mean_of(aucs_by_group(score, right, unit), np.arange(int(unit.max()) + 1), int(unit.max()) + 1).interval()
+    found = mean_estimate(
+        aucs_by_group(score, right, unit), np.arange(int(unit.max()) + 1), int(unit.max()) + 1
+    ).interval()
     return found.estimate, found.low, found.high
 
 
@@ -42,7 +44,7 @@ def test_the_estimates_are_those_of_the_bootstrap_and_the_intervals_come_near() 
 def test_differences_are_paired() -> None:
     first, second, right, unit = drawn(2)
     one, other = (pooled_area(score, right, unit, 200) for score in (first, second))
-    found = one.minus(other)
+    found = one.difference_to(other)
     rng, draws = np.random.default_rng(0), []
     for _ in range(400):
         taken = rng.integers(200, size=200)
@@ -52,7 +54,7 @@ def test_differences_are_paired() -> None:
     alone = [area.interval() for area in (one, other)]
     unpaired = np.hypot(*(area.high - area.low for area in alone))
     assert found.high - found.low < 0.7 * unpaired
-    same = one.minus(one)
+    same = one.difference_to(one)
     assert (same.difference, same.low, same.high) == (0, None, None)
 
 
@@ -65,7 +67,7 @@ def test_the_intervals_hold_the_truth(questions: int) -> None:
     for seed in range(400):
         one, other, right, unit = drawn(seed, questions)
         areas = [pooled_area(score, right, unit, questions) for score in (one, other)]
-        alone, both = areas[0].interval(), areas[0].minus(areas[1])
+        alone, both = areas[0].interval(), areas[0].difference_to(areas[1])
         held += (alone.low <= truth <= alone.high), (both.low <= apart <= both.high)
     assert (held / 400 > 0.92).all()
     assert (held / 400 < 0.985).all()
@@ -77,4 +79,4 @@ def test_ties_count_one_half_and_one_class_has_no_area() -> None:
     assert np.isnan(pooled_area(np.arange(4.0), np.ones(4, bool), unit, 4).estimate)
     perfect = pooled_area(right.astype(float), right, unit, 4).interval()
     assert (perfect.estimate, perfect.low) == (1.0, None)
-    assert mean_of(np.full(3, np.nan), np.arange(3), 3).interval().estimate is None
+    assert mean_estimate(np.full(3, np.nan), np.arange(3), 3).interval().estimate is None

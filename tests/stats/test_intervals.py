@@ -85,11 +85,11 @@ def test_quantiles_are_type_7(values, level):
 
 def test_quantiles_leave_out_resamples_without_a_value():
     draws = np.array([[3.0, np.nan, 1.0, 2.0] + [2.0] * 76])
-    assert ResampledValues.of(draws).enough[0]
+    assert ResampledValues.of(draws).has_enough[0]
     kept = draws[~np.isnan(draws)]
-    low, high = ResampledValues.of(draws).percentile(0.9)
+    low, high = ResampledValues.of(draws).percentile_limits(0.9)
     assert (low[0], high[0]) == pytest.approx((np.quantile(kept, 0.05), np.quantile(kept, 0.95)))
-    assert not ResampledValues.of(np.array([[np.nan, 1.0] * 10])).enough[0]
+    assert not ResampledValues.of(np.array([[np.nan, 1.0] * 10])).has_enough[0]
 
 
 def test_p_values_by_hand():

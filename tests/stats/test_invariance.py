@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.seeds import seeds
-from toolkit.stats import Settings, draws, summarise
+from toolkit.stats import Settings, resampled_metric, summarise
 
 LABELS = ["x", "y", "z"]
 NAMES = ["a", "b", "c"]
@@ -52,8 +52,10 @@ def test_other_policies_do_not_matter(random_run, factory, made):
     one = random_run(3, 200)
     alone = made({k: v[1:2] for k, v in one.values.items()}, gold=one.gold, predicted=one.predicted[1:2])
     settings = Settings(resamples=100)
-    whole = draws(factory(one), NAMES, "macro_f1", labels=LABELS, settings=settings)
-    assert np.array_equal(draws(factory(alone), ["b"], "macro_f1", labels=LABELS, settings=settings)[0], whole[1])
+    whole = resampled_metric(factory(one), NAMES, "macro_f1", labels=LABELS, settings=settings)
+    assert np.array_equal(
+        resampled_metric(factory(alone), ["b"], "macro_f1", labels=LABELS, settings=settings)[0], whole[1]
+    )
 
 
 def test_sums_have_the_same_bits_whatever_else_is_summed(random_run, factory, made):
@@ -63,7 +65,7 @@ def test_sums_have_the_same_bits_whatever_else_is_summed(random_run, factory, ma
 
     def drawn(some):
         part = made({"latency_s": one.values["latency_s"][some]})
-        return draws(factory(part), [names[i] for i in some], "latency_s", settings=settings)
+        return resampled_metric(factory(part), [names[i] for i in some], "latency_s", settings=settings)
 
     whole = drawn(range(41))
     for some in ([7], [40, 7], range(5), range(8, 25)):

@@ -12,9 +12,9 @@ from scipy.special import stdtr
 from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.stats import OutcomeBlock, Settings, summarise
 from toolkit.stats.bootstrap.sample import read_sample
-from toolkit.stats.limits.discordant import exact_p, tango
+from toolkit.stats.limits.discordant import exact_p_value, tango_limits
 from toolkit.stats.many.pair_differences import _PairDifferences, fixes_and_flips, pair_differences
-from toolkit.stats.metrics.outcomes import Store, side_by_side
+from toolkit.stats.metrics.outcomes import Store, join_stores
 
 FEW = Settings(resamples=400)
 TOKENS = OutcomeColumn("tokens", cost=True)
@@ -71,7 +71,7 @@ def test_pairs_that_all_go_one_way_reach_as_far_as_tango() -> None:
     more[300:330] = 1
     found = paired(store_of(np.stack([more, base])))
     assert found.method.tolist() == ["max-t"]
-    assert found.high[0] >= tango(30, 0, 500)[1] > 0.06 + 1.96 * np.std(more - base) / np.sqrt(500)
+    assert found.high[0] >= tango_limits(30, 0, 500)[1] > 0.06 + 1.96 * np.std(more - base) / np.sqrt(500)
 
 
 def test_few_discordant_pairs_get_tango_at_the_shared_level() -> None:
@@ -86,9 +86,9 @@ def test_few_discordant_pairs_get_tango_at_the_shared_level() -> None:
     critical = (found.high - found.low)[2] / 2 / np.std(base - far, ddof=1) * np.sqrt(500)
     level = float(1 - 2 * stdtr(499, -critical))
     assert level > 0.95
-    low, high = tango(6, 0, 500, level)
+    low, high = tango_limits(6, 0, 500, level)
     assert (found.low[0], found.high[0]) == pytest.approx((float(low), float(high)))
-    assert found.p_value[0] >= exact_p(6, 0) == 2 / 2**6
+    assert found.p_value[0] >= exact_p_value(6, 0) == 2 / 2**6
     assert found.difference[0] == pytest.approx(6 / 500)
 
 
@@ -180,7 +180,7 @@ def test_some_policies_of_two_stores_as_one() -> None:
     rng = np.random.default_rng(6)
     correct = (rng.random((5, 5000)) < rng.random((5, 1))).astype(float)  # more than one chunk
     first, second = store_of(correct[:3]), store_of(correct[3:])
-    both = side_by_side([(first, [2, 0]), (second, [1])], ["correct"], 0)
+    both = join_stores([(first, [2, 0]), (second, [1])], ["correct"], 0)
     assert both.policies == 3
     rows = np.concatenate([chunk.values("correct", np.array([0, 1, 2])) for chunk in both.chunks], axis=1)
     assert np.array_equal(rows, correct[[2, 0, 4]])
@@ -200,9 +200,9 @@ def test_few_clusters_that_differ_get_tango_with_clusters_as_trials() -> None:
     few, none = [float(end[0]) for end in (found.low, found.high)], [float(end[1]) for end in (found.low, found.high)]
     half = (found.high[5] - found.low[5]) / 2 / (correct[2] - correct[3]).reshape(200, 5).mean(axis=1).std(ddof=1)
     level = 1 - 2 * stdtr(199, -half * np.sqrt(200))
-    assert few == pytest.approx([float(end) for end in tango(1.2, 0, 200, level)])
-    assert none == pytest.approx([float(end) for end in tango(0, 0, 200, level)])
-    assert found.p_value[0] >= float(exact_p(6, 0))
+    assert few == pytest.approx([float(end) for end in tango_limits(1.2, 0, 200, level)])
+    assert none == pytest.approx([float(end) for end in tango_limits(0, 0, 200, level)])
+    assert found.p_value[0] >= float(exact_p_value(6, 0))
 
 
 def test_limits_of_few_examples_are_possible_and_marked() -> None:
@@ -220,7 +220,7 @@ def test_few_examples_that_differ_in_part_reach_as_far_as_tango() -> None:
     more[:8] = 1
     pair = paired(store_of(np.stack([more, base])))
     assert pair.method.tolist() == ["graded_tango"]
-    low, high = tango(8, 0, 600, float(1 - 2 * stdtr(299, -1.96794)))
+    low, high = tango_limits(8, 0, 600, float(1 - 2 * stdtr(299, -1.96794)))
     assert pair.low[0] <= low + 1e-3
     assert pair.high[0] >= high - 1e-3
     assert high > 4 / 300 + 1.968 * np.std(more - base, ddof=1) / np.sqrt(300)

@@ -8,14 +8,14 @@ from toolkit.stats import Settings, summarise
 from toolkit.stats.bootstrap.pairs import count_pairs
 from toolkit.stats.bootstrap.sample import read_sample
 from toolkit.stats.metrics.outcomes import ANSWER, Store, _StoredPart
-from toolkit.stats.metrics.spill import Keeper
+from toolkit.stats.metrics.spill import TableStore
 
 NAMES = ["a", "b", "c", "d"]
 
 
 def stored(columns: dict[str, np.ndarray], unit: np.ndarray) -> Store:
     """Outcomes as a run keeps them, in two parts, answers beside the numbers."""
-    keeper = Keeper()
+    keeper = TableStore()
     cuts = (slice(0, 7), slice(7, None))
     sources = [
         _StoredPart(
@@ -52,7 +52,7 @@ def test_pairs_are_counted_as_loops_count_them() -> None:
         move = right[p] - right[0]
         found = [part[0, 0, p] for part in (pairs.first, pairs.second, pairs.up, pairs.down)]
         assert found == [move[move > 0].sum(), -move[move < 0].sum(), (move > 0).sum(), (move < 0).sum()]
-    assert [bool(graded) for graded in pairs.graded[0, 0, 1:3]] == [False, True]
+    assert [bool(graded) for graded in pairs.has_fractions[0, 0, 1:3]] == [False, True]
     unlike = np.isnan(right[3]) | (right[3] != right[0])
     assert np.isnan(pairs.discordant[0, 0, 3])
     assert pairs.unlike[0, 0, 3] == unlike.sum()

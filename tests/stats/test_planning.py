@@ -39,7 +39,7 @@ def test_a_small_pilot_goes_by_the_upper_limit() -> None:
         DifferenceVariance(0.09, 0.03, 1_000, 1_000, 19),
         DifferenceVariance(0.09, 0.03, 1_000, 40, 90),
     ):
-        assert few.planned == pytest.approx(0.09 * 1.323845, rel=1e-5)
+        assert few.planning_variance == pytest.approx(0.09 * 1.323845, rel=1e-5)
         needed, plain = few.needed(0.01), SETTLED.needed(0.01)
         assert needed is not None
         assert plain is not None
@@ -59,7 +59,7 @@ def test_a_difference_that_is_an_estimate_widens_the_range() -> None:
     assert estimate.high is not None
     assert sure.high < estimate.high == pytest.approx(sure.number * (0.03 / 0.017184) ** 2, rel=0.02)
     assert unsure.high is None
-    assert unsure.range.endswith("to no number")
+    assert unsure.range_text.endswith("to no number")
 
 
 def test_what_needs_no_number_of_questions() -> None:
@@ -119,12 +119,12 @@ def test_a_large_difference_is_one_of_other_questions() -> None:
 
 def test_a_range_of_one_number_is_not_written() -> None:
     """Policies that agree on all questions but one: ± z² / (n + z²) decides, whatever the variance."""
-    assert re.findall(r"\d+", NeededQuestions(381, 381, 381).words) == ["390"]
-    assert re.findall(r"\d+", NeededQuestions(381, 380, 381).words) == ["390", "80", "380", "390"]
+    assert re.findall(r"\d+", NeededQuestions(381, 381, 381).number_text) == ["390"]
+    assert re.findall(r"\d+", NeededQuestions(381, 380, 381).number_text) == ["390", "80", "380", "390"]
     for high in (None, 43_000):  # of a wide range no number within it is said
-        assert "4,100" not in NeededQuestions(4_100, 400, high).words
-        assert "400" in NeededQuestions(4_100, 400, high).words
-    assert "4,100" in NeededQuestions(4_100, 2_000, 9_000).words
+        assert "4,100" not in NeededQuestions(4_100, 400, high).number_text
+        assert "400" in NeededQuestions(4_100, 400, high).number_text
+    assert "4,100" in NeededQuestions(4_100, 2_000, 9_000).number_text
     agreeing = difference_variance(np.array([1.0] + [0.0] * 999))
     one, several = detectable_points(agreeing, 1_000), detectable_points(agreeing, 4_000)
     assert one is not None

@@ -8,10 +8,10 @@ import pytest
 
 from toolkit.columns import COLUMNS
 from toolkit.stats import Settings, summarise
-from toolkit.stats.bootstrap.influence import Series, influences
+from toolkit.stats.bootstrap.influence import MetricSeries, influences
 from toolkit.stats.bootstrap.sample import read_sample
-from toolkit.stats.limits.discordant import tango
-from toolkit.stats.many.ranks import SPLITS, _mean_best, _selection_bias, halves, on_front
+from toolkit.stats.limits.discordant import tango_limits
+from toolkit.stats.many.ranks import SPLITS, _mean_best, _selection_bias, is_on_front, random_halves
 
 LABELS = ["x", "y", "z"]
 SETTINGS = Settings(resamples=500)
@@ -40,7 +40,7 @@ def test_influences_are_what_a_unit_moves(random_run, factory, made, plain, metr
     unit = np.random.default_rng(0).integers(0, 300, 600) if clustered else np.arange(600)
     one = made(one.values, unit, one.gold, one.predicted)
     sample, number = _sample(one, factory, metric)
-    found = np.concatenate(list(influences(sample, [Series.of(sample, number, range(3))])), axis=1)
+    found = np.concatenate(list(influences(sample, [MetricSeries.of(sample, number, range(3))])), axis=1)
     scale = np.abs(found).max()
     assert found.sum(axis=1) == pytest.approx(np.zeros(3), abs=1e-6 * scale * 600)
     units = np.unique(unit)
@@ -54,7 +54,7 @@ def test_influences_do_not_depend_on_how_they_are_cut(random_run, factory, made,
     one = random_run(2, 9_000)
     for unit in (np.arange(9_000), np.random.default_rng(1).integers(0, 5_000, 9_000)):
         sample, number = _sample(made(one.values, unit, one.gold, one.predicted), factory, "macro_f1")
-        wanted = [Series.of(sample, number, range(3)), Series.of(sample, 0, [2, 0])]
+        wanted = [MetricSeries.of(sample, number, range(3)), MetricSeries.of(sample, 0, [2, 0])]
         first = np.concatenate(list(influences(sample, wanted)), axis=1)
         assert first.shape == (5, sample.units.count)
         monkeypatch.setattr("toolkit.stats.bootstrap.influence.PRODUCT_ROWS", 4)
@@ -65,7 +65,7 @@ def test_influences_do_not_depend_on_how_they_are_cut(random_run, factory, made,
 def test_policies_whose_outcomes_are_equal_share_one_series(made, factory):
     correct = np.array([[1, 0, 1, 1], [1, 0, 1, 1], [0, 0, 1, 1.0]])
     sample, number = _sample(made({"correct": correct}), factory)
-    series = Series.of(sample, number, range(3))
+    series = MetricSeries.of(sample, number, range(3))
     assert list(series.owner) == [0, 0, 1]
     assert list(series.value) == [0.75, 0.5]
 
@@ -76,9 +76,9 @@ def test_the_best_of_one_half_is_scored_on_the_other(made, factory):
     cost = rng.integers(1, 4, (5, 41)).astype(float)
     sample, number = _sample(made({"correct": correct, "total_tokens": cost}), factory)
     paid = [m.name for m in sample.metrics].index("total_tokens")
-    both = [_selection_bias(sample, Series.of(sample, m, range(5)), seed=3) for m in (number, paid)]
+    both = [_selection_bias(sample, MetricSeries.of(sample, m, range(5)), seed=3) for m in (number, paid)]
     scores = []
-    for half in halves(41, 3):
+    for half in random_halves(41, 3):
         for side in (half, ~half):
             ranked = sorted(range(5), key=lambda p: (-correct[p, side].mean(), cost[p, side].mean(), p))
             scores.append(correct[ranked[0], ~side].mean())
@@ -87,16 +87,16 @@ def test_the_best_of_one_half_is_scored_on_the_other(made, factory):
 
 
 def test_halves_are_halves():
-    found = halves(101, seed=0)
+    found = random_halves(101, seed=0)
     assert list(found.sum(axis=1)) == [50] * SPLITS
     assert len(np.unique(found, axis=0)) == SPLITS
-    assert (halves(101, seed=1) != found).any()
+    assert (random_halves(101, seed=1) != found).any()
 
 
 def test_the_front_is_what_nothing_beats():
     rng = np.random.default_rng(2)
     quality, cost = rng.integers(0, 5, (2, 7, 200)).astype(float)
-    found = on_front(quality, cost)
+    found = is_on_front(quality, cost)
     for d in range(200):
         q, c = quality[:, d], cost[:, d]
         beaten = [
@@ -131,9 +131,9 @@ def test_limits_against_the_baseline_are_nowhere_narrower_than_alone(made, facto
     found, costs = (_ranked(one, factory, baseline="p0", cost=cost) for cost in (None, "latency_s"))
     rows, plain = _rows(found), costs.comparisons.filter(baseline="p0")
     ends = {name: (row["baseline_low"], row["baseline_high"]) for name, row in rows.items()}
-    level = next(level for level in np.linspace(0.95, 0.999, 981) if tango(0, 0, 400, level)[1] >= ends["p2"][1])
-    assert np.array(ends["p2"]) == pytest.approx(np.array(tango(0, 0, 400, level)), abs=1e-4)
-    assert np.array(ends["p1"]) == pytest.approx(np.array(tango(3, 0, 400, level)), abs=1e-4)
+    level = next(level for level in np.linspace(0.95, 0.999, 981) if tango_limits(0, 0, 400, level)[1] >= ends["p2"][1])
+    assert np.array(ends["p2"]) == pytest.approx(np.array(tango_limits(0, 0, 400, level)), abs=1e-4)
+    assert np.array(ends["p1"]) == pytest.approx(np.array(tango_limits(3, 0, 400, level)), abs=1e-4)
     assert level > 0.95
     for metric, told in (("accuracy", rows), ("latency_s", _rows(costs, "latency_s"))):
         for name, low, high in plain.filter(metric=metric).select("policy", "low", "high").iter_rows():

@@ -11,7 +11,7 @@ from scipy.stats import t
 from tests.errors import refuses
 from toolkit.stats import Settings, auc, auc_intervals, auc_within, aucs_by_group
 from toolkit.stats.curves import roc
-from toolkit.stats.curves.roc import Influenced
+from toolkit.stats.curves.roc import InfluencedEstimate
 from toolkit.stats.metrics.resamples import Resamples
 
 
@@ -141,7 +141,7 @@ def test_clusters_widen_intervals():
 
 def test_the_variance_within_strata_by_hand():
     """Two strata of two: influences less their means, 0 and 1, are ±1; 2/(2 − 1) · 4 squares of 1 are 8."""
-    within = Influenced(0.5, np.array([1.0, -1.0, 2.0, 0.0]), 4).within(np.array([0, 0, 1, 1]))
+    within = InfluencedEstimate(0.5, np.array([1.0, -1.0, 2.0, 0.0]), 4).with_strata(np.array([0, 0, 1, 1]))
     assert 4 / 3 * (within.influence**2).sum() == pytest.approx(8, rel=1e-12)
 
 

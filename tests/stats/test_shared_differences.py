@@ -9,7 +9,7 @@ import pytest
 from tests.stats.conftest import block, passes
 from toolkit.columns import find
 from toolkit.stats import Settings, summarise
-from toolkit.stats.limits.discordant import tango
+from toolkit.stats.limits.discordant import tango_limits
 from toolkit.stats.many.compare import differences
 
 NONE = np.nan
@@ -34,7 +34,7 @@ def test_by_hand() -> None:
     assert rows.filter(metric="deviation").select("difference", "n").row(0) == (pytest.approx(0.1), 3)
     premature = rows.filter(metric="premature").row(0, named=True)
     assert (premature["difference"], premature["n"], premature["method"]) == (0.5, 2, "tango")
-    assert (premature["low"], premature["high"]) == pytest.approx(tuple(map(float, tango(1, 0, 2))))
+    assert (premature["low"], premature["high"]) == pytest.approx(tuple(map(float, tango_limits(1, 0, 2))))
 
 
 def test_no_example_in_common_has_no_difference() -> None:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from toolkit.stats import OutcomeBlock, Settings, Summary, summarise
-from toolkit.stats.bootstrap.influence import Series, influences
+from toolkit.stats.bootstrap.influence import MetricSeries, influences
 from toolkit.stats.bootstrap.sample import read_sample
 from toolkit.stats.limits.clusters import jackknife_variance
-from toolkit.stats.limits.discordant import tango
+from toolkit.stats.limits.discordant import tango_limits
 from toolkit.stats.many.pair_differences import pair_differences
 from toolkit.stats.many.simultaneous import covariance_of
 from toolkit.stats.metrics.outcomes import Store
@@ -161,7 +161,7 @@ def test_the_covariance_is_that_within_strata(seed: int, weights: dict[str, floa
     place, right = two_sets(seed, 80)
     made = strata(place, weights)
     sample = read_sample(store({"correct": right}, made), ["x", "y", "z"], None, SETTINGS, [*_columns()], "accuracy")
-    series = [Series.of(sample, [one.name for one in sample.metrics].index("accuracy"), range(3))]
+    series = [MetricSeries.of(sample, [one.name for one in sample.metrics].index("accuracy"), range(3))]
     if len(series[0]) < 3:
         return
     shares = np.array([20, 60]) / 80 if weights is None else np.array([*weights.values()]) / sum(weights.values())
@@ -204,7 +204,7 @@ def test_few_that_differ_are_worth_no_more_than_the_heaviest_could_show() -> Non
     row = found.row(0, named=True)
     share = abs(right[1, 0] - right[0, 0]) / 20
     sign = 1 if right[1, 0] > right[0, 0] else -1
-    low, high = tango(*((share * 20, 0.0) if sign > 0 else (0.0, share * 20)), 20.0)
+    low, high = tango_limits(*((share * 20, 0.0) if sign > 0 else (0.0, share * 20)), 20.0)
     assert row["difference"] == pytest.approx(sign / 20)
     assert [row["low"], row["high"]] == pytest.approx([float(low), float(high)], abs=1e-9)
     assert row["method"] == "tango"
@@ -233,4 +233,4 @@ def test_units_that_are_weighed_have_weighed_rows() -> None:
     units = Units(store({"correct": right}, strata(place, {"a": 1.0, "b": 1.0})))
     assert units.weight is not None
     assert units.weight.sum() == pytest.approx(80)
-    assert units.heaviest == pytest.approx(2 / 80)
+    assert units.heaviest_share == pytest.approx(2 / 80)

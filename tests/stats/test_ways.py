@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from toolkit.stats import Settings, summarise
 from toolkit.stats.bootstrap.bootstrap import resampled_sums
-from toolkit.stats.metrics.facts import Facts
+from toolkit.stats.metrics.facts import StatisticFacts
 from toolkit.stats.metrics.metrics import Statistic, statistic_rows
 from toolkit.stats.metrics.outcomes import CHUNK, Key, Store
 from toolkit.stats.metrics.resamples import Resamples
@@ -163,7 +163,7 @@ def test_fractions_of_one_policy_leave_the_sums_of_others_exact(scale: float) ->
 
 def hashes(rows: Floats) -> Ints:
     """The two hashes of each row, (2, rows)."""
-    facts = Facts.none(len(rows))
+    facts = StatisticFacts.no_facts(len(rows))
     for start in range(0, rows.shape[1], CHUNK):
         facts.add(np.arange(len(rows)), rows[:, start : start + CHUNK], start)
     return facts.hashes
@@ -235,6 +235,6 @@ def test_without_statistics_each_chunk_has_one_empty_part(clustered: bool) -> No
     rng = np.random.default_rng(0)
     unit = np.arange(examples) // 2 if clustered else np.arange(examples)
     store, _ = stores(rng, Table(random_columns(rng, examples, 1.0), row), unit, None)
-    parts = [(number, part, rows.shape) for number, part, rows in Units(store).unweighed([], 512)]
+    parts = [(number, part, rows.shape) for number, part, rows in Units(store).unweighted_parts([], 512)]
     sizes = [CHUNK, 3] if clustered else [CHUNK, CHUNK, 5]
     assert parts == [(number, slice(0, 0), (0, size)) for number, size in enumerate(sizes)]

@@ -43,7 +43,7 @@ class Policy:
     value: float
 
     def cell(self, metric: str, scale: float = 1.0) -> IntervalCell | None:
-        return IntervalCell(self.value, self.value - 0.1, self.value + 0.1).times(scale) if metric == "known" else None
+        return IntervalCell(self.value, self.value - 0.1, self.value + 0.1).scaled(scale) if metric == "known" else None
 
 
 def rows_of(part: Part) -> Iterator[Row]:

@@ -13,9 +13,9 @@ from tests.errors import refuses
 TASKS: list[tuple[Task, list[Item]]] = [(task, draw(task, "fit", 80, 4)) for task in (Algebra(), Claims())]
 
 
-def all_texts(task: Task, items: list[Item]) -> list[made.Text]:
+def all_texts(task: Task, items: list[Item]) -> list[made.TaskText]:
     rng = random.Random(0)
-    texts: list[made.Text] = []
+    texts: list[made.TaskText] = []
     for item in items:
         wrong = task.flawed(item, rng)
         cut = item.solution[: rng.randrange(len(item.solution))]

@@ -145,12 +145,12 @@ def _import_and_report(
     """Write a log as a whole, then print its notes and how many rows of what it has."""
     from thinkback import console
     from toolkit.errors import counted
-    from toolkit.files import check_replaceable, hoist, replacing
+    from toolkit.files import check_replaceable, move_into_parent, replacing
 
     check_replaceable(out, force, inputs=inputs)
     with replacing(out, force) as folder:
         report = write(folder / "log")
-        hoist(folder / "log")
+        move_into_parent(folder / "log")
     for note in report.lines():
         console.say(note)
     rows = {name: getattr(report, name) for name in written}

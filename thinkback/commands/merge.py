@@ -12,13 +12,13 @@ def merge(logs: list[str], out: Path, name: str | None = None, compression: int 
     """
     from thinkback import console
     from toolkit.errors import counted
-    from toolkit.files import check_replaceable, hoist, replacing
+    from toolkit.files import check_replaceable, move_into_parent, replacing
     from toolkit.log import merge_logs, open_log
 
     check_replaceable(out, force, inputs=logs)
     with replacing(out, force) as folder:
         report = merge_logs(logs, folder / "log", name=name or out.resolve().name, compression=compression)
-        hoist(folder / "log")
+        move_into_parent(folder / "log")
     for table, dropped in report.dropped.items():
         if not dropped:
             continue

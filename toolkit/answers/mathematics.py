@@ -133,7 +133,7 @@ class Mathematics:
             self._idle.put(worker)
 
 
-def tally(cache: str | Path) -> dict[str, int]:
+def count_verdicts(cache: str | Path) -> dict[str, int]:
     """The number of comparisons in a cache file by verdict; empty where the file does not exist yet."""
     verdicts = dict.fromkeys((SAME, DIFFERENT, TIMED_OUT, FAILED), 0)
     if not Path(cache).exists():

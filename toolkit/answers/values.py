@@ -26,12 +26,12 @@ def same_values(answers: pl.Series, gold: pl.Series) -> pl.Series:
     pairs = pl.DataFrame({"answer": answers, "gold": gold})
     odd = pl.any_horizontal(pl.col("answer", "gold").str.contains(_ANY)) & (pl.col("answer") != pl.col("gold"))
     rows = pairs.select(odd.fill_null(False)).to_series().arg_true()
-    alike = [bool(_values(one) & _values(other)) for one, other in pairs[rows].iter_rows()]
+    alike = [bool(_candidate_forms(one) & _candidate_forms(other)) for one, other in pairs[rows].iter_rows()]
     return pl.repeat(False, len(answers), eager=True).scatter(rows, alike)
 
 
 @lru_cache(maxsize=65_536)
-def _values(text: str) -> frozenset[str]:
+def _candidate_forms(text: str) -> frozenset[str]:
     """The normal forms of all numbers that a text may mean; empty where it is no number."""
     bare = _BASE.sub("", text.strip().strip("$").strip())
     form = number_form(bare) or number_form(_UNIT.sub("", bare))

@@ -19,10 +19,10 @@ from toolkit.log.contract.problems import LogError, Problem, Report
 from toolkit.log.contract.schema import SCHEMAS, check_table
 from toolkit.log.describe.description import Description
 from toolkit.log.describe.measuring import describe
-from toolkit.log.read.footers import FAILURES, one_line
+from toolkit.log.read.footers import FAILURES, first_sentence
 from toolkit.log.read.log import Log
 from toolkit.log.read.log import open_log as open_address
-from toolkit.log.read.query import answer
+from toolkit.log.read.query import run_query
 from toolkit.log.write.typed_rows import contract_rows
 from toolkit.log.write.writer import Frame, write_log
 from toolkit.work_places import remove, scratch_folder
@@ -89,7 +89,7 @@ def _polars_frame(table: str, data: Any) -> Frame:
         try:
             return data.select(sorted(data.collect_schema().names()))
         except FAILURES as error:
-            raise LogError(f"`{table}`: the lazy frame can't be read: {one_line(error)}", code="read") from None
+            raise LogError(f"`{table}`: the lazy frame can't be read: {first_sentence(error)}", code="read") from None
     if not isinstance(data, pl.DataFrame):
         try:
             if not hasattr(data, "__arrow_c_stream__") or isinstance(data, pl.Series):
@@ -132,7 +132,7 @@ def query_log(log: AnyLog | None, sql: str, files: Mapping[str, Path] = MappingP
     empty view. Other statements are refused: a query changes nothing. LogError with one line for any error of the SQL,
     for a shard that is damaged, and for values that no frame holds.
     """
-    return answer(None if log is None else open_log(log), sql, files)
+    return run_query(None if log is None else open_log(log), sql, files)
 
 
 @checks_arguments()

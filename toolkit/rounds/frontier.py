@@ -40,7 +40,7 @@ def list_items(frame: pl.DataFrame, column: str) -> tuple[np.ndarray, pl.Series]
     return np.repeat(np.arange(len(frame)), size), lists.explode()
 
 
-def text_codes(texts: pl.Series) -> np.ndarray:
+def number_texts(texts: pl.Series) -> np.ndarray:
     """A number for each text, the same for equal ones."""
     return np.asarray(texts.to_arrow(compat_level=pl.CompatLevel.oldest()).dictionary_encode().indices, dtype=np.int64)
 
@@ -58,7 +58,7 @@ def same_text_numbers(texts: pl.Series, owner: np.ndarray) -> np.ndarray:
     first = np.repeat(again[starts := starts_of_equal_runs(number[again])], np.diff(np.append(starts, len(again))))
     if (owner[first] == owner[again]).all() and (texts.gather(first) == texts.gather(again)).all():
         return keys
-    codes = text_codes(texts)
+    codes = number_texts(texts)
     return codes + owner * (int(codes.max(initial=0)) + 1)
 
 
@@ -212,12 +212,12 @@ class Rounds:
     @cached_property
     def answer_counts(self) -> AnswerClusters:
         """Counts of answers."""
-        return self._counts(np.ones(len(self._cluster_numbers[0])))
+        return self._answer_clusters(np.ones(len(self._cluster_numbers[0])))
 
     @cached_property
     def answer_score_sums(self) -> AnswerClusters:
         """Sums of the scores of answers, 0 where there is none."""
-        return self._counts(np.nan_to_num(self._scores))
+        return self._answer_clusters(np.nan_to_num(self._scores))
 
     @cached_property
     def _round_cluster_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -229,7 +229,7 @@ class Rounds:
         different = distinct_sorted(key)
         return different // span, different % span + low, np.searchsorted(different, key)
 
-    def _counts(self, weight: np.ndarray) -> AnswerClusters:
+    def _answer_clusters(self, weight: np.ndarray) -> AnswerClusters:
         rows, cluster, pair = self._round_cluster_pairs
         count = np.bincount(pair, weights=weight, minlength=len(rows))  # added in the order of the answers
         first = starts_of_equal_runs(rows)
@@ -241,7 +241,7 @@ class Rounds:
         of one cluster being one.
         """
         row, cluster = self._cluster_numbers
-        answer = text_codes(list_items(self.rows.frame, "answers")[1])
+        answer = number_texts(list_items(self.rows.frame, "answers")[1])
         names = distinct_sorted(cluster)
         clusters, answers = max(len(names), 1), int(answer.max(initial=0)) + 1
         group = row * clusters + np.searchsorted(names, cluster)
@@ -358,7 +358,7 @@ class Rounds:
         return np.cumsum(size) - size, size, of_row, np.flatnonzero(self.is_gold)
 
     @cached_property
-    def _comes_again(self) -> np.ndarray:
+    def _has_repeated_document(self) -> np.ndarray:
         """Examples (E,) in which a document comes in two rounds."""
         again = np.zeros(len(self.gold), bool)
         again[self.rows.example[self.document_row[self._repeated_in_example >= 0]]] = True
@@ -368,7 +368,7 @@ class Rounds:
         """The gold documents among the first `most` of each example, of rounds `paid` (R,) and by ascending key (D,):
         their examples and their places. As `merge_hops` of `rank_documents`, which sort: here places are counted.
         """
-        again, example = self._comes_again, self.rows.example
+        again, example = self._has_repeated_document, self.rows.example
         of_again = again[example]
         place = [self._counted_places(keys, paid & ~of_again)]
         if (some := paid & of_again).any():
@@ -531,8 +531,8 @@ REWARDS: dict[str, Reward] = {
 @cache
 def low_entropy_reward(most: float) -> Reward:
     """Rewards the rounds whose clusters have at most an entropy, in nats."""
-    return partial(_of_low_entropy, most)
+    return partial(_has_low_entropy, most)
 
 
-def _of_low_entropy(most: float, rounds: Rounds, frontier: Frontiers) -> np.ndarray:
+def _has_low_entropy(most: float, rounds: Rounds, frontier: Frontiers) -> np.ndarray:
     return rounds.answer_counts.cluster_entropy(len(rounds.hop_of_row)) <= most + 1e-9

@@ -84,20 +84,20 @@ class RoundRanking:
             rounds, answers, self.frontier, self.frontier_of == "round", self.support == "sum"
         )
 
-    def rewarded(self, rounds: Rounds, frontiers: Frontiers) -> np.ndarray:
+    def is_rewarded(self, rounds: Rounds, frontiers: Frontiers) -> np.ndarray:
         """Which rounds are rewarded: bool (R,)."""
         reward: Reward = (
             low_entropy_reward(self.reward.entropy) if isinstance(self.reward, Entropy) else REWARDS[str(self.reward)]
         )
         return rounds.has_answers & reward(rounds, frontiers)
 
-    def factor(self, rounds: Rounds, frontiers: Callable[[], Frontiers]) -> np.ndarray:
+    def relevance_factor(self, rounds: Rounds, frontiers: Callable[[], Frontiers]) -> np.ndarray:
         """What the relevance of a round's documents is multiplied with (R,). frontiers: gives those after each round,
         which a penalty does not need.
         """
         if self.penalty is not None:
             return np.where(rounds.has_answers, 2 / np.maximum(rounds.contradicting_pairs, 1), 1.0)
-        return np.where(self.rewarded(rounds, frontiers()), float(self.multiplier or 1), 1.0)
+        return np.where(self.is_rewarded(rounds, frontiers()), float(self.multiplier or 1), 1.0)
 
     def sort_keys(self, rounds: Rounds, factor: np.ndarray, negative: bool) -> np.ndarray:
         """What puts documents in order (D,), ascending. factor: of each round (R,); negative: whether the pool has a
@@ -109,9 +109,9 @@ class RoundRanking:
         relevance = rounds.logistic_relevance if logistic else rounds.relevance
         return -(relevance * rounds.values_by_document(factor))
 
-    def ranked(self, rounds: Rounds, negative: bool) -> tuple[np.ndarray, np.ndarray]:
+    def ranked_documents(self, rounds: Rounds, negative: bool) -> tuple[np.ndarray, np.ndarray]:
         """The numbers of the different documents of all rounds, hop after hop, best first, and each one's place in its
         hop, from 0.
         """
-        keys = self.sort_keys(rounds, self.factor(rounds, lambda: self.frontiers(rounds)), negative)
+        keys = self.sort_keys(rounds, self.relevance_factor(rounds, lambda: self.frontiers(rounds)), negative)
         return rounds.rank_documents(keys, np.ones(len(rounds.hop_of_row), bool))

@@ -16,27 +16,27 @@ from toolkit.show.ranking.results import RowLimits, frontier_figure, frontier_po
 from toolkit.show.tables.html import SIMULATED
 from toolkit.show.tables.table import Table, table_of
 from toolkit.show.tables.table_content import (
-    Called,
     ColumnNote,
     IntervalCell,
+    NameForm,
     Number,
     NumberWithInterval,
     TableColumn,
     Tick,
     Words,
-    spark,
+    bar_line,
 )
 
 __all__ = [
     "SIMULATED",
     "WIDTH",
-    "Called",
     "ColumnNote",
     "DifferenceCurve",
     "FrontierPoint",
     "Heat",
     "IntervalCell",
     "MethodPoint",
+    "NameForm",
     "Number",
     "NumberWithInterval",
     "PlottedBand",
@@ -52,6 +52,7 @@ __all__ = [
     "Words",
     "add_warnings",
     "bands_figure",
+    "bar_line",
     "code_of",
     "curves_figure",
     "differences_figure",
@@ -70,7 +71,6 @@ __all__ = [
     "save_figure",
     "save_formats",
     "short_names",
-    "spark",
     "table_of",
     "trade_offs_figure",
     "write_latex",

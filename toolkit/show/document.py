@@ -16,7 +16,7 @@ from toolkit.show.drawing.page import WIDTH
 from toolkit.show.drawing.style import save_figures
 from toolkit.show.tables.latex import WAITING
 from toolkit.show.tables.latex_text import POINTS_AN_INCH, paragraph
-from toolkit.show.tables.table import Table, in_cell, in_note
+from toolkit.show.tables.table import Table, markdown_cell, markdown_note
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,10 +82,10 @@ def as_markdown(document: Document) -> str:
 
 
 def _markdown_lines(document: Document) -> Iterator[str]:
-    yield f"# {in_cell(printable(document.title))}"
+    yield f"# {markdown_cell(printable(document.title))}"
     yield from (_markdown_prose(sentence) for sentence in document.lead)
     for section in document.sections:
-        yield f"## {in_cell(printable(section.heading))}"
+        yield f"## {markdown_cell(printable(section.heading))}"
         yield "\n".join(f"- {_markdown_prose(sentence)}" for sentence in section.sentences)
     for placed in document.tables:
         yield placed.table.markdown().rstrip()
@@ -93,15 +93,15 @@ def _markdown_lines(document: Document) -> Iterator[str]:
     if document.figures:
         yield "## Figures"
     for figure in document.figures:
-        yield f"![{in_cell(printable(figure.caption))}]({figure.path}.png)"
+        yield f"![{markdown_cell(printable(figure.caption))}]({figure.path}.png)"
         yield f"*{_markdown_prose(figure.caption)}.* [PDF]({figure.path}.pdf), [data]({figure.path}.csv)"
 
 
 def _markdown_prose(text: str) -> str:
     """A sentence for Markdown: names in backticks stay code, and everything else is escaped."""
-    parts = in_note(printable(text)).split("`")
+    parts = markdown_note(printable(text)).split("`")
     if len(parts) % 2 == 0:  # a backtick of its own
-        return in_cell(printable(text))
+        return markdown_cell(printable(text))
     plain = ("".join(f"\\{sign}" if sign in "\\*_|" else sign for sign in part) for part in parts[::2])
     names = iter(parts[1::2])
     return "".join(part + (f"`{name}`" if (name := next(names, None)) is not None else "") for part in plain)
@@ -181,7 +181,7 @@ def write_report(
     that) and as a column of each CSV.
     """
     marks = {"simulated": "true"} if simulated else {}
-    parts = [f"# {in_cell(printable(title))}\n"]
+    parts = [f"# {markdown_cell(printable(title))}\n"]
     parts += [f"## {heading}\n\n{_printable_lines(text)}\n" for heading, text in (words or {}).items()]
     for name, table in tables.items():
         (folder / f"{name}.md").write_text(table.markdown(), encoding="utf-8")
@@ -214,4 +214,4 @@ def _list_entries(text: str) -> list[str]:
 
 def _printable_lines(text: str) -> str:
     """The lines of a report, made safe to print."""
-    return "\n".join(in_note(printable(line)) for line in text.rstrip().split("\n"))
+    return "\n".join(markdown_note(printable(line)) for line in text.rstrip().split("\n"))

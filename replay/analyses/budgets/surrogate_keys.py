@@ -114,4 +114,4 @@ def macro_f1_gaps(pool_budgets: Budgets, first: str, second: str) -> dict[int, _
         "k", -pl.col("difference"), low=-pl.col("high"), high=-pl.col("low"), p_value="p_value"
     )
     both = pl.concat([straight, turned]).iter_rows()
-    return {k: _OrderGap(IntervalCell(*ends).times(100), p_value) for k, *ends, p_value in both}
+    return {k: _OrderGap(IntervalCell(*ends).scaled(100), p_value) for k, *ends, p_value in both}

@@ -156,7 +156,7 @@ class QuestionPlan:
             f"{100 * self.power:g} % power, {100 * self.level:g} % intervals; in brackets what 80 % of pilots like "
             f"these {counted(self.questions, 'question')} would range over. Costs are those of all the questions"
         )
-        few = [one for one in self.designs if one.variance.few]
+        few = [one for one in self.designs if one.variance.is_small_pilot]
         if few:
             yield (
                 "by the upper 80 % limit of the variance, for the pilot is small (fewer than 100 questions, or than "
@@ -196,7 +196,7 @@ CURVE_SCHEMA = {
 
 def _number_of_samples_text(design: PlannedDesign) -> str:
     needed = design.needed
-    return "more than ten million questions" if needed is None else needed.words
+    return "more than ten million questions" if needed is None else needed.number_text
 
 
 @checks_arguments(detect="percentage points, such as 1", power="a number from 0.5 to 1, such as 0.8")

@@ -46,7 +46,7 @@ from toolkit.stats import (
     simultaneous_level,
     unit_numbers,
 )
-from toolkit.stats.limits.discordant import FEW_PAIRS, exact_p
+from toolkit.stats.limits.discordant import FEW_PAIRS, exact_p_value
 from toolkit.stats.limits.planning import POWER, DifferenceVariance, NeededQuestions, difference_variance
 from toolkit.stats.metrics.resamples import fewest_examples
 from toolkit.stats.metrics.strata import Strata
@@ -171,7 +171,7 @@ class _PairedEvidence:
         pairs = interval.gained + interval.lost
         many = np.arange(pairs, FEW_PAIRS + 1)
         gained = np.rint(interval.gained * many / pairs)
-        small = (exact_p(gained, many - gained, share) < 1 - self.settings.level) | (many == FEW_PAIRS)
+        small = (exact_p_value(gained, many - gained, share) < 1 - self.settings.level) | (many == FEW_PAIRS)
         return needed.at_least(math.ceil(interval.n * many[np.argmax(small)] / pairs))
 
     def compare_longer_budgets(
@@ -237,7 +237,7 @@ class _PairedEvidence:
             if flipping:
                 flips = next(intervals)
                 if flips.gained is not None and flips.lost is not None:
-                    flips = replace(flips, exact_p=float(exact_p(flips.gained, flips.lost, HALVED)))
+                    flips = replace(flips, exact_p=float(exact_p_value(flips.gained, flips.lost, HALVED)))
                 fewer = flips.high is not None and flips.high < 0 and self.agrees_with_exact_test(flips)
                 policy_flips, pool_flips = (100 * self.weighted_mean(one["flip"]) for one in (policy, pool))
                 halved = f"{_interval_in_points(flips, exact=True)} from half of these"
@@ -645,7 +645,7 @@ def decide_from_outcomes(
     do += " whether fewer tokens do as well" * (len(candidates) == 1)
     if needed is not None:
         sentences.append(
-            f"{n:,} {do}; if the differences stay as they are, {needed.words} would, with "
+            f"{n:,} {do}; if the differences stay as they are, {needed.number_text} would, with "
             f"{100 * POWER:g} % power ({for_what})."
         )
     else:

@@ -12,7 +12,7 @@ import polars as pl
 from toolkit.log import Log, collect
 from toolkit.printable import printable
 from toolkit.show import SIMULATED, table_of
-from toolkit.show.tables.table import in_cell, in_note
+from toolkit.show.tables.table import markdown_cell, markdown_note
 
 MOST = 3
 """How many examples of each kind are given."""
@@ -98,7 +98,7 @@ def example_files(cases: Mapping[str, Sequence[RepairExample]], simulated: bool)
     words = [
         line
         for name, dataset_cases in cases.items()
-        for line in (f"# {in_cell(printable(name))}\n", *_markdown_lines(dataset_cases))
+        for line in (f"# {markdown_cell(printable(name))}\n", *_markdown_lines(dataset_cases))
     ]
     if simulated:
         words.insert(0, f"> **{SIMULATED}**\n")
@@ -111,17 +111,17 @@ def _markdown_lines(cases: Sequence[RepairExample]) -> Iterator[str]:
     for action, (kind, (meaning, _)) in itertools.product(actions, KINDS.items()):
         kind_cases = [case for case in cases if (case.action, case.kind) == (action, kind)]
         if kind_cases:
-            yield f"## `{in_cell(printable(action))}`, {kind}: {meaning}\n"
+            yield f"## `{markdown_cell(printable(action))}`, {kind}: {meaning}\n"
         for case in kind_cases:
             gold, first, revised = (_answer_text(a) for a in (case.gold, case.base_answer, case.revised_answer))
-            yield f"### {in_cell(case.example_id)}\n"
+            yield f"### {markdown_cell(case.example_id)}\n"
             yield f"Gold {gold}; base attempt {first}; after `{case.action}` {revised}.\n"
             texts = {"Question": case.question, "Base attempt": case.base_text, f"`{case.action}`": case.revised_text}
             yield from (f"{name}:\n\n{_markdown_block(text)}" for name, text in texts.items() if text)
 
 
 def _answer_text(answer: str | None) -> str:
-    return "none" if answer is None else in_note(f"`{printable(answer)}`")
+    return "none" if answer is None else markdown_note(f"`{printable(answer)}`")
 
 
 def _markdown_block(text: str) -> str:

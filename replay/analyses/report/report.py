@@ -57,7 +57,7 @@ from toolkit.show.document import Document, PlacedFigure, PlacedTable, Section, 
 from toolkit.show.drawing.style import save_figure
 from toolkit.show.ranking.one_column import one_column
 from toolkit.show.ranking.ranking import UNLIKE, cell_of
-from toolkit.show.ranking.results import best_policy, cheapest_within, percent, takeaway
+from toolkit.show.ranking.results import best_policy, cheapest_within, main_finding, percent_text
 from toolkit.show.tables.html import bullet_list, paragraph
 from toolkit.show.tables.latex import COLUMN
 from toolkit.stats.curves.arrays import Interval
@@ -194,7 +194,7 @@ def _best_sentences(result: Result, results: RankedInput) -> Iterator[str]:
             if row.place == 1 and row.quality is not None:
                 yield f"`{row.policy.name}`: {_quality_text(results, row.quality)}."
     for group in group_inputs(result, results):
-        group_sentence = takeaway(group)
+        group_sentence = main_finding(group)
         if group_sentence is not None:
             yield f"{group.title} ({counted(group.n, 'example')}): {group_sentence}"
 
@@ -300,7 +300,7 @@ def _cheapest_sentence(result: Result, results: RankedInput) -> Iterator[str]:
         yield from sentences
         yield f"Shown: {SEQUENCE}."
     elif min(map(_cost_or_infinity, rows.values())) >= _cost_or_infinity(baseline):
-        yield f"`{baseline.policy.name}` has the fewest {results.cost.called}: no policy is cheaper."
+        yield f"`{baseline.policy.name}` has the fewest {results.cost.cost_name}: no policy is cheaper."
 
 
 def _quality_text(results: RankedInput, cell: IntervalCell) -> str:
@@ -309,7 +309,7 @@ def _quality_text(results: RankedInput, cell: IntervalCell) -> str:
 
 
 def _number_text(results: RankedInput, cell: IntervalCell) -> str:
-    return percent(cell) if results.quality.share else NumberWithInterval.of(results.quality).show(cell)
+    return percent_text(cell) if results.quality.share else NumberWithInterval.of(results.quality).show(cell)
 
 
 def _cost_or_infinity(row: Ranked) -> float:
@@ -391,7 +391,7 @@ def _headroom_sentences(result: Result, room: Headroom | None, results: RankedIn
     best = {name: cell_of(rest) for name, _, *rest in room.accuracy.iter_rows()}
     top, leader = best.get(room.oracle), result.leader
     if top is not None:
-        yield f"`{room.oracle}`, which sees gold, is right on {percent(top)}: no choice among what it sees does better."
+        yield f"`{room.oracle}`, which sees gold, is right on {percent_text(top)}: no choice does better."
     if leader is None or room.baseline is None:
         return
     shares = {name: cells.get((name, SHARE)) for name in (leader, str(result.baseline)) if name != room.baseline}
@@ -436,10 +436,10 @@ def _gate_sentences(result: Result, results: RankedInput) -> Iterator[str]:
         if acts is None or fixes is None or flips is None or row.quality is None:
             continue
         base = f"`{row.policy.base}`" if row.policy.base else "its base"
-        acting = percent(IntervalCell(acts.estimate))
+        acting = percent_text(IntervalCell(acts.estimate))
         yield (
-            f"`{name}`{_sweep_choice_words(row, 'thresholds')} acts on {acting}, fixes {percent(fixes)} and flips "
-            f"{percent(flips)} of what {base} answers: {_quality_text(results, row.quality)}"
+            f"`{name}`{_sweep_choice_words(row, 'thresholds')} acts on {acting}, fixes {percent_text(fixes)} and flips "
+            f"{percent_text(flips)} of what {base} answers: {_quality_text(results, row.quality)}"
             f"{_corrected_value_text(results, row)}."
         )
     if len(best) > MOST:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolkit.stats import Settings
-from toolkit.stats.curves.bands import GateSteps, MetricBand, bands
-from toolkit.stats.many.ranks import on_front as front_of_draws
+from toolkit.stats.curves.bands import GateSteps, MetricBand, bands_by_metric
+from toolkit.stats.many.ranks import is_on_front as front_of_draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ def grid_intervals(of: ConditionalStrategy, thresholds: np.ndarray, unit: np.nda
         rate=frozenset(names),
         least=len(thresholds) - 1,
     )
-    metric_bands, count = bands(steps, settings), len(thresholds)
+    metric_bands, count = bands_by_metric(steps, settings), len(thresholds)
     parts = ("estimate", "low", "high", "band_low", "band_high")
     limits = {part: np.stack([getattr(metric_bands[name], part)[:count] for name in names], axis=1) for part in parts}
     return MetricBand(n=len(unit), **limits)

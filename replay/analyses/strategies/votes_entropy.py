@@ -12,8 +12,8 @@ from replay.runs.passes.example_set import resampling_units
 from toolkit.arguments import checks_arguments
 from toolkit.log import AnyLog, Log, collect, open_log
 from toolkit.stats import Interval, unit_numbers
-from toolkit.stats.curves.roc import mean_of
-from toolkit.stats.limits.student import single_critical
+from toolkit.stats.curves.roc import mean_estimate
+from toolkit.stats.limits.student import single_critical_value
 
 PARTS = 5
 """How many groups by score the questions are in."""
@@ -69,7 +69,9 @@ def votes_entropy(
     parts = []
     for part in np.array_split(np.arange(frame.height), PARTS):
         rows = frame[part]
-        intervals = [mean_of(rows[name].to_numpy(), unit[part], size).interval(level) for name in ("entropy", "right")]
+        intervals = [
+            mean_estimate(rows[name].to_numpy(), unit[part], size).interval(level) for name in ("entropy", "right")
+        ]
         parts.append(_ScoreRange(rows["score"][0], rows["score"][-1], rows.height, *intervals))
     return VotesEntropy(pool, probe, _correlation_interval(correlation, size, level), tuple(parts))
 
@@ -77,7 +79,7 @@ def votes_entropy(
 def _correlation_interval(correlation: float, units: int, level: float) -> Interval:
     if units < FEWEST or abs(correlation) >= 1:
         return Interval(correlation, None, None, units, None)
-    half = single_critical(level, units) * np.sqrt((1 + correlation**2 / 2) / (units - 3))
+    half = single_critical_value(level, units) * np.sqrt((1 + correlation**2 / 2) / (units - 3))
     low, high = np.tanh(np.arctanh(correlation) + np.array([-half, half]))
     return Interval(correlation, float(low), float(high), units, "t")
 

@@ -96,7 +96,7 @@ def _estimated_choice_sentence(tuned: TuningResult) -> str | None:
         return None
     text = f"By estimates alone it would be `{tuned.estimated.policy}`, which is not shown to keep to it"
     questions = tuned.estimated.questions
-    return f"{text}." if questions is None else f"{text}; {questions.words} would."
+    return f"{text}." if questions is None else f"{text}; {questions.number_text} would."
 
 
 def ranking_metric(result: Result) -> str:

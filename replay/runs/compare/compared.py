@@ -13,9 +13,9 @@ from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.notes import Note, Severity, remark
 from toolkit.show import (
     SIMULATED,
-    Called,
     ColumnNote,
     IntervalCell,
+    NameForm,
     Number,
     NumberWithInterval,
     Table,
@@ -24,7 +24,7 @@ from toolkit.show import (
     Words,
     table_of,
 )
-from toolkit.show.ranking.ranking import MARKED, reasons
+from toolkit.show.ranking.ranking import MARKED, mark_reasons
 from toolkit.show.tables.table_content import PValue
 from toolkit.stats.many.compare import ACCURACY
 from toolkit.stats.many.summary_notes import BATCHED_SECONDS
@@ -121,8 +121,8 @@ class ComparedPolicies:
         column, pairs = metric_column(self.metric, self.columns), self.pairs
         decimals, scale = _decimals_and_scale(column)
         columns: tuple[TableColumn, ...] = (
-            TableColumn("first", Called(self.called)),
-            TableColumn("second", Called(self.called)),
+            TableColumn("first", NameForm(self.called)),
+            TableColumn("second", NameForm(self.called)),
             TableColumn("Δ points" if column.share else "Δ", NumberWithInterval(decimals, scale, True), "difference"),
             TableColumn("p", PValue(), "p_adjusted", drop=2),
             TableColumn("told apart", Tick(), "differs"),
@@ -198,7 +198,7 @@ class ComparedPolicies:
             "alone, as if it had been named before the data were seen.",
             *self._pair_among_all_notes(),
             *self._same_questions_lines(),
-            *([f"†: {'; '.join(reasons(marks, self.clustered))}."] if marks else []),
+            *([f"†: {'; '.join(mark_reasons(marks, self.clustered))}."] if marks else []),
             *self._whole_notes(metrics["metric"]),
         ]
         title = f"{first} against {second} on {self.title}"

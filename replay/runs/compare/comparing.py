@@ -31,8 +31,8 @@ from toolkit.stats import Settings, Summary, summarise
 from toolkit.stats.bootstrap.sample import WholeSample, read_sample
 from toolkit.stats.many.pair_differences import pair_differences
 from toolkit.stats.many.simultaneous import MOST_PAIRED
-from toolkit.stats.many.summary_notes import notes_on_strata, notes_on_units, on_seconds
-from toolkit.stats.metrics.outcomes import Store, side_by_side
+from toolkit.stats.many.summary_notes import notes_on_seconds, notes_on_strata, notes_on_units
+from toolkit.stats.metrics.outcomes import Store, join_stores
 from toolkit.stats.metrics.scan import Units
 
 
@@ -113,7 +113,7 @@ class _JoinedSides:
         labels = outcomes[0].labels if len({outcome.labels for outcome in outcomes}) == 1 else None
         keys = [key for key in stores[0].keys if all(key in store.keys for store in stores)]
         parts = [(store, range(store.policies)) for store in stores]
-        store = stores[0] if len(stores) == 1 else side_by_side(parts, keys, len(labels or ()))
+        store = stores[0] if len(stores) == 1 else join_stores(parts, keys, len(labels or ()))
         return cls(store, labels, metric, sides[0].findings.summariser.settings, ids, tuple(_first_side_notes(sides)))
 
 
@@ -219,7 +219,7 @@ def _compared_policies(
         notes=(
             *whole.notes,
             *(summary.notes if summary is not None else _few_cluster_warnings(whole)),
-            *(on_seconds(sample) if summary is None and sample is not None else ()),
+            *(notes_on_seconds(sample) if summary is None and sample is not None else ()),
             *(notes_on_strata(whole.store.strata) if summary is None else ()),
         ),
         called=short_names([policy_row(policy) for side in sides for policy in side.findings.policies]),
@@ -231,13 +231,13 @@ def _cost_by_policy(
     sample: WholeSample, columns: Sequence[OutcomeColumn], names: Sequence[str], cost: str
 ) -> tuple[OutcomeColumn, dict[str, float | None]]:
     """The column of the cost that is named, and its mean for each policy. Raises where no policy has a value of it."""
-    known = {metric.name: number for number, metric in enumerate(sample.metrics) if sample.has[number].any()}
+    known = {metric.name: number for number, metric in enumerate(sample.metrics) if sample.has_value[number].any()}
     column = cost_named(cost, columns, known.__contains__)
     if column.metric not in known:
         there = costs_called([one for one in columns if one.metric in known])
         raise UnknownError(f"no policy has a value of `{cost}`; {suggest(cost, there)}")
     number = known[str(column.metric)]
-    rows = zip(names, sample.estimates[number].tolist(), sample.has[number].tolist(), strict=True)
+    rows = zip(names, sample.estimates[number].tolist(), sample.has_value[number].tolist(), strict=True)
     return column, {name: value if there else None for name, value, there in rows}
 
 
@@ -257,7 +257,7 @@ def _summary_of_pair(
     whole: _JoinedSides, result: Findings, pair: tuple[int, int], pair_names: tuple[str, ...]
 ) -> Summary:
     """The statistics of two policies without the others, with the second as the baseline."""
-    store = side_by_side([(whole.store, pair)], whole.store.keys, len(whole.labels or ()))
+    store = join_stores([(whole.store, pair)], whole.store.keys, len(whole.labels or ()))
     return summarise(
         store, pair_names, labels=whole.labels, baseline=pair_names[1], leaders=(), columns=result.columns,
         settings=whole.settings,
@@ -276,7 +276,7 @@ def _pair_rows(
     if whole.metric not in known:
         raise UnknownError(f"policies cannot be compared by `{whole.metric}`: {suggest(whole.metric, known)}")
     number = known.index(whole.metric)
-    value = np.where(sample.has[number], sample.estimates[number], np.nan)
+    value = np.where(sample.has_value[number], sample.estimates[number], np.nan)
     first, second = family
     there = ~np.isnan(value[first]) & ~np.isnan(value[second])
     first, second = first[there], second[there]

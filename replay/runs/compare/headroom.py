@@ -27,12 +27,12 @@ from replay.sampling.over_orders import highest_value_probability
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import RequiredError, require_known
 from toolkit.notes import Note
-from toolkit.show import SIMULATED, Called, NumberWithInterval, Table, TableColumn, short_names
+from toolkit.show import SIMULATED, NameForm, NumberWithInterval, Table, TableColumn, short_names
 from toolkit.show.ranking.one_column import abbreviated_names, with_numbered_notes
-from toolkit.show.ranking.ranking import ON_CLUSTERS, ON_STRATA, cell_of, reasons
+from toolkit.show.ranking.ranking import ON_CLUSTERS, ON_STRATA, cell_of, mark_reasons
 from toolkit.stats import OutcomeBlock, Settings, summarise
 from toolkit.stats.many.compare import ACCURACY
-from toolkit.stats.many.headroom import captured
+from toolkit.stats.many.headroom import captured_shares
 from toolkit.stats.metrics.outcomes import Store
 
 SHARE, REGRET = "share_of_headroom", "regret"
@@ -83,7 +83,7 @@ class Headroom:
         known = {(policy, measure): cell for policy, measure, *cell in self.frame.iter_rows()}
         measures = [one for one in MEASURES if any(key[1] == one for key in known)]
         form = NumberWithInterval(1, 100)
-        columns = [TableColumn("policy", Called(self.called)), TableColumn(f"{self.quality} %", form, ACCURACY)]
+        columns = [TableColumn("policy", NameForm(self.called)), TableColumn(f"{self.quality} %", form, ACCURACY)]
         columns += [TableColumn(HEADINGS[one], form, one, drop=place) for place, one in enumerate(measures)]
         order = self.accuracy.sort("estimate", descending=True, nulls_last=True, maintain_order=True)
         rows = []
@@ -123,7 +123,7 @@ class Headroom:
 
     def _mark_explanation(self) -> Iterator[str]:
         clustered = any(one.code in ON_CLUSTERS for one in self.notes)
-        marks = reasons([*self.frame["method"], *self.accuracy["method"]], clustered)
+        marks = mark_reasons([*self.frame["method"], *self.accuracy["method"]], clustered)
         if marks:
             yield f"†: {'; '.join(marks)}."
 
@@ -289,7 +289,7 @@ def headroom(
     on_units = tuple(note for note in summary.notes if note.code in ON_CLUSTERS | ON_STRATA)
     if begins is not None:
         among = [number for number, policy in enumerate(result.policies) if not policy.diagnostic]
-        share = captured(store, CORRECT, names.index(begins), names.index(oracle), settings, among)
+        share = captured_shares(store, CORRECT, names.index(begins), names.index(oracle), settings, among)
         values = {"policy": names, "estimate": share.share, "low": share.low, "high": share.high}
         shares = pl.DataFrame(values, nan_to_null=True).with_columns(measure=pl.lit(SHARE), n=pl.lit(summary.judged))
         frames.append(

@@ -20,7 +20,7 @@ from replay.engine.outcome import COVERED
 from replay.policies.base import Evaluator, Policy
 from replay.runs.passes.passes import ReplayPlan, read_blocks
 from replay.runs.saved.findings import RunSource
-from toolkit.show import SIMULATED, Called, IntervalCell, NumberWithInterval, Table, TableColumn
+from toolkit.show import SIMULATED, IntervalCell, NameForm, NumberWithInterval, Table, TableColumn
 from toolkit.stats.limits.intervals import NORMAL
 from toolkit.stats.many.compare import ACCURACY
 from toolkit.stats.many.simultaneous import MOST_PAIRED
@@ -138,7 +138,7 @@ class SameQuestions:
             "estimate", descending=True, nulls_last=True, maintain_order=True
         )
         form = NumberWithInterval(1, 100)
-        columns = [TableColumn("policy", Called(self.called)), TableColumn(f"{self.quality} %", form, ACCURACY)]
+        columns = [TableColumn("policy", NameForm(self.called)), TableColumn(f"{self.quality} %", form, ACCURACY)]
         columns += [TableColumn("Δ points", replace(form, signed=True), "difference")] if baseline else []
         rows, whys = [], dict[str, list[str]]()
         for name in alone["policy"].head(limit if limit is not None else alone.height):

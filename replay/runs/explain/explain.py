@@ -40,7 +40,7 @@ from toolkit.log import AnyLog, Log, collect
 from toolkit.printable import printable
 from toolkit.show import Table, table_of
 from toolkit.show.tables.html import paragraph
-from toolkit.stats.many.summary_notes import BATCHED, DEVICE, WAITING, of_batches
+from toolkit.stats.many.summary_notes import BATCHED, DEVICE, WAITING, batches_text
 
 MOST_ANSWERS = 5
 """The most answers of a mean that its ending names."""
@@ -104,7 +104,7 @@ class Explanation:
             return ()
         paid = self.outcomes.select(pl.col(WAITING, DEVICE).max()).row(0)
         batched = None not in paid and 0 < BATCHED * paid[1] < paid[0]
-        return (of_batches(*paid),) if batched else ()
+        return (batches_text(*paid),) if batched else ()
 
     @property
     def steps(self) -> pl.DataFrame:

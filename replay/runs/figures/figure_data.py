@@ -27,7 +27,7 @@ from toolkit.show.ranking.ranking import PolicyRow, short_names
 from toolkit.show.tables.latex import COLUMN
 from toolkit.stats import summarise
 from toolkit.stats.many.compare import ACCURACY
-from toolkit.stats.metrics.outcomes import side_by_side
+from toolkit.stats.metrics.outcomes import join_stores
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -430,7 +430,7 @@ def _base_accuracies(result: Findings, names: Sequence[str]) -> dict[str, tuple[
     numbers = [summariser.names.index(name) for name in names]
     column = OutcomeColumn(BASE, rate=True, quality=True)
     summary = summarise(
-        side_by_side([(store, numbers)], [BASE], 0), names, leaders=(), metric=BASE, columns=[column],
+        join_stores([(store, numbers)], [BASE], 0), names, leaders=(), metric=BASE, columns=[column],
         settings=summariser.settings,
     )  # fmt: skip
     rows = summary.summary.filter(pl.col("estimate").is_not_null() & (pl.col("metric") == BASE))

@@ -29,10 +29,10 @@ from toolkit.log import collect
 from toolkit.printable import printable
 from toolkit.show.dashboard.page import (
     PageData,
+    compressed_json,
     dashboard_page,
     import_altair,
-    in_script,
-    packed,
+    script_json,
     texts_file,
     vega_script,
 )
@@ -72,7 +72,7 @@ def write_dashboard(
         check_replaceable(path, force, inputs=[folder.path for folder in folders])
     names = _result_names([folder.path for folder in folders])
     descriptions = [result_data(one, folder, name) for one, folder, name in zip(results, folders, names, strict=True)]
-    room = LARGEST - ROOM - len(vega_script()) - sum(len(in_script(description)) for description in descriptions)
+    room = LARGEST - ROOM - len(vega_script()) - sum(len(script_json(description)) for description in descriptions)
     page_results = [
         _fitting_examples(one, folder, data, examples, room // len(results), texts)
         for one, folder, data in zip(results, folders, descriptions, strict=True)
@@ -119,7 +119,7 @@ def _fitting_examples(
     names = [one["name"] for one in data["policies"]]
     while True:
         examples = _page_examples(result, folder, names, most, texts)
-        size = packed(examples.data)
+        size = compressed_json(examples.data)
         if len(size) <= room or len(examples.ids) <= FEWEST:
             return _PageResult(data, examples, size)
         most = max(FEWEST, min(len(examples.ids) * 9 // 10, len(examples.ids) * room * 9 // 10 // len(size)))

@@ -23,7 +23,7 @@ from toolkit.errors import ThinkbackError, counted
 from toolkit.printable import printable
 from toolkit.show import SIMULATED, RankedInput, Table, ranked_table, short_names
 from toolkit.show.ranking.ranking import Ranked, rank, swept_text
-from toolkit.show.ranking.results import no_frontier, takeaway
+from toolkit.show.ranking.results import main_finding, no_frontier
 from toolkit.show.tables.table_content import DASH, TableColumn
 
 BEST = 3
@@ -41,7 +41,7 @@ def result_data(result: Findings, folder: SavedFolder, name: str) -> Json:
     results = ranked_input(result)
     rows = rank(results)
     table = ranked_table(results) if rows else None
-    sentence = takeaway(results)
+    sentence = main_finding(results)
     above, below = (results.notes, ()) if table is None else (table.above, table.below)
     number = {row.policy.name: place for place, row in enumerate(rows)}
     curves = pl.read_parquet(folder.verified_path("curves.parquet")) if folder.has_file("curves.parquet") else None
@@ -134,7 +134,7 @@ def _number_format(column: OutcomeColumn) -> Json:
     """The number format of a metric."""
     return {
         "label": printable(column.heading),
-        "axis": printable(column.on_axis if column.cost and not column.share else column.heading),
+        "axis": printable(column.axis_label if column.cost and not column.share else column.heading),
         "scale": 100.0 if column.share else column.scale,
         "decimals": 1 if column.share else column.decimals if column.header else 2,
         "significant": 0 if column.share else column.significant,

@@ -356,8 +356,8 @@ def notes_on_unlike_calls(pools: Collection[str], cost: OutcomeColumn) -> Iterat
     if len(pools) > 1 and cost.unit in CALLS:
         yield warning(
             UNLIKE_CALLS,
-            f"the cost counts {cost.called}, and those of {listed(sorted(pools), MAX_NAMED)} need not cost the same: "
-            "log tokens, or name another cost, to compare what policies cost",
+            f"the cost counts {cost.cost_name}, and those of {listed(sorted(pools), MAX_NAMED)} need not cost the same:"
+            " log tokens, or name another cost, to compare what policies cost",
         )
 
 
@@ -367,7 +367,7 @@ def notes_on_unlike_tokens(models: Collection[str], cost: OutcomeColumn, priced:
         cure = ": give `--prices`, or `[prices]` in the policy file, to compare what policies cost"
         yield warning(
             UNLIKE_TOKENS,
-            f"the cost counts {cost.called} of {listed(sorted(models), MAX_NAMED)}, and tokens of unlike models are "
+            f"the cost counts {cost.cost_name} of {listed(sorted(models), MAX_NAMED)}, and tokens of unlike models are "
             f"not one currency{'' if priced else cure}",
         )
 

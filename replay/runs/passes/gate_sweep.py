@@ -19,7 +19,7 @@ from replay.runs.passes.passes import ReplayPlan, outcome_values, read_blocks
 from toolkit.columns import COLUMNS, find
 from toolkit.errors import EmptyError
 from toolkit.stats import Settings, unit_numbers
-from toolkit.stats.curves.bands import GateSteps, MetricBand, bands, means
+from toolkit.stats.curves.bands import GateSteps, MetricBand, bands_by_metric, metric_means
 from toolkit.stats.metrics.strata import Strata
 
 MOST_POINTS = 200
@@ -161,7 +161,7 @@ def threshold_means(branches: GateBranches, columns: Iterable[str] = CURVE) -> p
     """
     thresholds = branches.thresholds()
     steps = branches.gate_steps(thresholds, columns)
-    values = {str(find(name).metric): pl.Series(means(steps, name), nan_to_null=True) for name in steps.base}
+    values = {str(find(name).metric): pl.Series(metric_means(steps, name), nan_to_null=True) for name in steps.base}
     return pl.DataFrame({"threshold": thresholds, **values})
 
 
@@ -179,7 +179,9 @@ def band_table(branches: GateBranches, settings: Settings, thresholds: np.ndarra
     """
     every = branches.thresholds()
     thresholds = every[chosen_points(len(every))] if thresholds is None else thresholds
-    metric_bands = _without_interventions(bands(_flips_among_acted(branches.gate_steps(thresholds, BANDED)), settings))
+    metric_bands = _without_interventions(
+        bands_by_metric(_flips_among_acted(branches.gate_steps(thresholds, BANDED)), settings)
+    )
     frames = [
         pl.DataFrame(
             {

@@ -27,7 +27,7 @@ from replay.runs.passes.versions import PolicyVersions
 from replay.sampling.unscored import UnscoredTreatment
 from toolkit.errors import InvalidError, MismatchError
 from toolkit.stats.metrics.outcomes import ANSWER
-from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
+from toolkit.stats.metrics.spill import Floats, Ints, SpilledTable, TableStore
 
 REASON, ENDING, WORD = "reason", "ending", ANSWER
 """Columns beside the numeric ones: why the log cannot serve an example (0: it can), how a policy ended on it, and the
@@ -83,7 +83,7 @@ class PassBlock:
     branches: Mapping[str, BranchBlock]
     gains: Mapping[str, tuple[np.ndarray, np.ndarray]]
     tally: _BlockTally
-    keeper: Keeper
+    keeper: TableStore
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -96,7 +96,7 @@ class PassResult:
     versions: PolicyVersions
     numbers: tuple[str, ...]
     blocks: list[PassBlock] = field(default_factory=list)
-    keeper: Keeper = field(default_factory=Keeper)
+    keeper: TableStore = field(default_factory=TableStore)
 
     def add_block(self, block: LogBlock) -> None:
         """Replay every version on the next block."""

@@ -14,7 +14,7 @@ from toolkit.errors import (
     EmptyError,
     InvalidError,
     RequiredError,
-    errors_begin,
+    error_prefix,
     listed,
     quote,
     require_known,
@@ -59,7 +59,7 @@ class Metric:
     share: bool = setting(False)
 
     def __post_init__(self) -> None:
-        with errors_begin(f"metric `{self.name}`: "):
+        with error_prefix(f"metric `{self.name}`: "):
             check(self)
         if not self.name.strip():
             raise RequiredError("a metric needs a `name`")

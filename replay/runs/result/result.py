@@ -35,7 +35,7 @@ from replay.runs.saved.saved_folder import SavedFolder, is_saved_result
 from replay.runs.saved.saved_rows import row_files, without_texts, write_rows
 from toolkit.arguments import checks_arguments
 from toolkit.columns import metric_column
-from toolkit.documents import at_home
+from toolkit.documents import expand_home
 from toolkit.errors import (
     ExistsError,
     InvalidError,
@@ -312,7 +312,7 @@ class Result(Findings):
         samples of the same ones would show. A saved result that is there is replaced. Raises ThinkbackError where the
         folder holds something else or can't be written, or a loaded result has no such part.
         """
-        target = at_home(directory)
+        target = expand_home(directory)
         if target.exists() and not target.is_dir():
             raise WriteError(f"`{directory}` is a file: name a folder")
         if target.is_dir() and any(target.iterdir()) and not is_saved_result(target):

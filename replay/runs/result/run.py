@@ -130,7 +130,7 @@ def run(
         baseline = usual_baseline([*map(policy_record, chosen)])
     plain = with_columns(outcome_columns_of(chosen), columns_with(priced, measure))
     if cost is not None:
-        cost = cost_named(cost, with_columns(user_columns(metrics, plain), plain)).called
+        cost = cost_named(cost, with_columns(user_columns(metrics, plain), plain)).cost_name
     plan = ReplayPlan(log, contents, examples, measure, priced, block_examples)
     replay = _replay_plan(plan, chosen, strict, baseline)
     coverage = replay.coverage

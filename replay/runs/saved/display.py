@@ -53,7 +53,7 @@ BEST = 3
 def ranked_input(result: Findings, margin: float | None = None, cost: str | None = None) -> RankedInput:
     """The input of a result's ranked table and figure, with the metric `cost` instead of the run's if given."""
     summariser = result.summariser
-    cost_name = summariser.cost if cost is None else cost_named(cost, summariser.columns).called
+    cost_name = summariser.cost if cost is None else cost_named(cost, summariser.columns).cost_name
     results = RankedInput(
         summary=pl.concat([result.summary, _seconds_percentiles(result)]),
         comparisons=result.comparisons,

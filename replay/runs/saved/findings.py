@@ -24,11 +24,11 @@ from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved_folder import SavedFolder
 from toolkit.columns import OutcomeColumn
-from toolkit.documents import at_home
+from toolkit.documents import expand_home
 from toolkit.errors import ThinkbackError, UnsuitableError
 from toolkit.log import IN_MEMORY, SCHEMAS, Log, open_log, query_log
 from toolkit.notes import Note
-from toolkit.stats import Settings, Summary, differences, draws, summarise
+from toolkit.stats import Settings, Summary, differences, resampled_metric, summarise
 from toolkit.stats.bootstrap.sample import read_sample
 from toolkit.stats.limits.intervals import quantile_limits
 from toolkit.stats.many.pair_differences import pair_differences
@@ -158,7 +158,7 @@ class Summariser:
         store, names = self.outcomes.statistics(), self.names
         sample = read_sample(store, names, self.outcomes.labels, self.settings, self.columns, metric)
         number = [one.name for one in sample.metrics].index(metric)
-        place = {name: at for at, name in enumerate(names) if sample.has[number][at]}
+        place = {name: at for at, name in enumerate(names) if sample.has_value[number][at]}
         known = [pair for pair in pairs if place.keys() >= set(pair)]
         if not known:
             schema = dict.fromkeys(("policy", "baseline"), pl.String) | dict.fromkeys(_LIMITS, pl.Float64)
@@ -182,7 +182,9 @@ class Summariser:
     def resampled_values(self, metric: str) -> np.ndarray:
         """A metric's values on resamples, (policies, resamples); every interval comes from the same resamples."""
         outcomes, labels = self.outcomes.statistics(), self.outcomes.labels
-        return draws(outcomes, self.names, metric, labels=labels, columns=self.columns, settings=self.settings)
+        return resampled_metric(
+            outcomes, self.names, metric, labels=labels, columns=self.columns, settings=self.settings
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -392,7 +394,7 @@ def _candidate_addresses(result: Findings) -> Iterator[str]:
 
 def _is_relative(address: str) -> bool:
     """Whether an address is a relative path, whose working directory may be gone."""
-    return address != IN_MEMORY and "://" not in address and not at_home(address).is_absolute()
+    return address != IN_MEMORY and "://" not in address and not expand_home(address).is_absolute()
 
 
 def _no_log_error(result: Findings, table: str) -> ThinkbackError:

@@ -24,7 +24,7 @@ from toolkit.errors import EmptyError
 from toolkit.show.ranking.ranking import WithinMargin
 from toolkit.stats import summarise, unit_numbers
 from toolkit.stats.limits.planning import NeededQuestions, difference_variance
-from toolkit.stats.metrics.outcomes import side_by_side
+from toolkit.stats.metrics.outcomes import join_stores
 from toolkit.stats.metrics.resamples import fewest_examples
 
 ERROR = 0.05
@@ -121,7 +121,7 @@ class Promise:
         places = [summariser.names.index(name) for name in names]
         columns = [_limited_column(self.result, limit) for limit in self.limits]
         keys = dict.fromkeys(column.name for column in columns)
-        store = side_by_side([(summariser.outcomes.statistics(), places)], list(keys), 0)
+        store = join_stores([(summariser.outcomes.statistics(), places)], list(keys), 0)
         tables = summarise(
             store,
             names,

@@ -24,12 +24,12 @@ from replay.runs.saved.saved_folder import RECORD, RUN, SavedFolder, read_sealed
 from toolkit import documents
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import FormatError, InvalidError, ThinkbackError, WriteError, first_line, listed, quote
-from toolkit.models import numbers, of_hints, of_schema, several
+from toolkit.models import dataclass_reader, list_reader, number_list_reader, table_reader
 from toolkit.notes import Note, Severity
 from toolkit.settings import Checked, check, from_table, setting
 from toolkit.stats import Settings, Summary
-from toolkit.stats.metrics.outcomes import ANSWER, Key, Part, Store, Unshared
-from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
+from toolkit.stats.metrics.outcomes import ANSWER, Key, Part, Store, UnsharedPart
+from toolkit.stats.metrics.spill import Floats, Ints, SpilledTable, TableStore
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -123,7 +123,7 @@ class _SavedOutcomes:
     def _chunks(self, names: list[str], ids: pl.Series | None) -> Iterator[Part]:
         import pyarrow.parquet as pq
 
-        file, keeper = pq.ParquetFile(self.folder.verified_path(OUTCOMES)), Keeper()
+        file, keeper = pq.ParquetFile(self.folder.verified_path(OUTCOMES)), TableStore()
         for group in range(file.num_row_groups):
             group_ids = pl.Series(file.read_row_group(group, columns=["example_id"])["example_id"].to_pylist())
             group_ids = group_ids[: len(group_ids) // len(self.policies)]
@@ -136,7 +136,7 @@ class _SavedOutcomes:
 
 
 @dataclass(frozen=True, eq=False)
-class _SavedChunk(Unshared):
+class _SavedChunk(UnsharedPart):
     """Some examples of a row group of the file; each column is read at its first use."""
 
     parquet: pq.ParquetFile
@@ -145,7 +145,7 @@ class _SavedChunk(Unshared):
     keys: list[str]
     labels: tuple[str, ...]
     chosen: Ints
-    keeper: Keeper
+    keeper: TableStore
     columns: dict[Key, SpilledTable]
 
     @property
@@ -199,7 +199,7 @@ def read_findings(address: str | Path, owner: object = None) -> dict[str, Any]:
 
 def _read_notes(given: Any, place: str) -> tuple[Note, ...]:
     """The reader of a field that holds notes, as `Note.record` writes them."""
-    records = [] if given == [] else several(of_hints(_NoteRecord))(given, place)
+    records = [] if given == [] else list_reader(dataclass_reader(_NoteRecord))(given, place)
     return tuple(Note(one.code, one.text, Severity(one.severity), one.policies, one.metrics) for one in records)
 
 
@@ -221,10 +221,11 @@ def _read_swept(given: Any, place: str) -> tuple[tuple[str, Any], ...]:
 
 def _read_policies(given: Any, place: str) -> tuple[PolicyRecord, ...]:
     """The reader of a field that holds policies' records, without the settings, which run.json has."""
-    tables = several(lambda one, place: dict(_as_table(one, place)))(given, place)
+    tables = list_reader(lambda one, place: dict(_as_table(one, place)))(given, place)
     swept = [_read_swept(one.pop("swept", []), f"{place}.swept") for one in tables]
     records = [
-        of_hints(PolicyRecord)({key: value for key, value in one.items() if key != "settings"}, place) for one in tables
+        dataclass_reader(PolicyRecord)({key: value for key, value in one.items() if key != "settings"}, place)
+        for one in tables
     ]
     if len({one.name for one in records}) < len(records):
         raise InvalidError(f"`{place}` has a name twice")
@@ -242,7 +243,7 @@ def _read_weights(given: Any, place: str) -> dict[str, float] | None:
     if given is None:
         return None
     table = _as_table(given, place)
-    numbers(float, np.nextafter(0.0, 1.0))(list(table.values()), place)
+    number_list_reader(float, np.nextafter(0.0, 1.0))(list(table.values()), place)
     return dict(table)
 
 
@@ -275,7 +276,7 @@ class _SavedRecord(Checked):
     notes: tuple[Note, ...] = setting(read=_read_notes)
     dropped: Mapping[str, str] = setting()
     excluded: Mapping[str, str] = setting()
-    columns: tuple[OutcomeColumn, ...] = setting(read=several(of_hints(OutcomeColumn)))
+    columns: tuple[OutcomeColumn, ...] = setting(read=list_reader(dataclass_reader(OutcomeColumn)))
     policies: tuple[PolicyRecord, ...] = setting(read=_read_policies)
     files: Mapping[str, str] = setting()
 
@@ -312,7 +313,7 @@ class _RunRecord:
     """The parts of run.json that are read when a result is loaded."""
 
     log: _LogRecord = setting()
-    policies: tuple[dict[str, Any], ...] = setting(read=several(lambda one, place: dict(_as_table(one, place))))
+    policies: tuple[dict[str, Any], ...] = setting(read=list_reader(lambda one, place: dict(_as_table(one, place))))
     where: str | None = setting(None)
     measure: str = setting("correct")
     verifications_free: Mapping[str, Any] = setting({})
@@ -326,7 +327,7 @@ def _loaded_fields(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, 
     files = {name: f"{name}.parquet" for name in FRAMES}
     provenance = documents.parse_json(documents.read_text(folder.verified_path(RUN), of_run), of_run)
     try:
-        known, run = from_table(_SavedRecord, record), of_schema(_RunRecord)(provenance, RUN)
+        known, run = from_table(_SavedRecord, record), table_reader(_RunRecord)(provenance, RUN)
     except ThinkbackError as error:
         raise error.about(f"{where} is no record of a result: ") from None
     frames = {

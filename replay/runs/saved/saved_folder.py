@@ -13,7 +13,7 @@ from replay.runs.saved.provenance import json_safe
 from toolkit import documents
 from toolkit.errors import DamagedError, FormatError, NotFoundError, quote
 from toolkit.log.read.footers import hash_file
-from toolkit.settings import of_kind
+from toolkit.settings import as_kind
 
 FORMAT, VERSION = "thinkback result", 4
 RECORD, RUN = "result.json", "run.json"
@@ -84,7 +84,7 @@ def read_sealed(address: str | Path, owner: object = None) -> tuple[SavedFolder,
 
     Raises ThinkbackError where there is none, it is damaged, or it was written by another version.
     """
-    folder = documents.at_home(address).resolve()
+    folder = documents.expand_home(address).resolve()
     if not (folder / RECORD).exists() and is_saved_result(folder / WITHIN_REPORT):
         folder /= WITHIN_REPORT
     if not (folder / RECORD).is_file():
@@ -102,7 +102,7 @@ def read_sealed(address: str | Path, owner: object = None) -> tuple[SavedFolder,
     record = document.get("record")
     if not isinstance(record, Mapping) or _text_sha256(_record_text(record)) != document.get("sha256"):
         raise DamagedError(f"{where} is damaged: it is not what was saved; replay again")
-    hashes = of_kind(Mapping[str, str], record.get("files"))
+    hashes = as_kind(Mapping[str, str], record.get("files"))
     if hashes is None or RUN not in hashes or any(Path(name).name != name for name in hashes):
         raise FormatError(f"{where}: `files` is no table of the hashes of its files by name: replay again")
     for name in hashes:

@@ -198,7 +198,7 @@ def _heat_map(swept: _SweptSettings, table: pl.DataFrame, words: str, width: flo
             ticks = tuple(map(str, caps)), tuple(f"{m:g}" for m in margins)
             marked = (str(swept.cap), f"{margin.threshold:g}") if least == margin.min_valid else None
             panels.append(show.Heat(f"{name}, min. {least}", *ticks, cells, marked))
-    notes = ["framed: the study's own margin, cap and minimum"] if any(panel.framed for panel in panels) else []
+    notes = ["framed: the study's own margin, cap and minimum"] if any(panel.marked_cell for panel in panels) else []
     notes += ["other minima: see the table `sensitivity`"] if left_out else []
     return show.heat_figure(
         panels, columns=len(minima), title=f"{words}, by setting: {swept.dataset}", x="cap", y="margin", decimals=1,

@@ -327,7 +327,7 @@ class Methods:
                 self.result.summariser.group_differences(metric, [names]), policy, against, metric
             )
         _, low, high, p_value = comparison or (None,) * 4
-        return IntervalCell(one - two, low, high).times(scale), p_value
+        return IntervalCell(one - two, low, high).scaled(scale), p_value
 
     def sum_of(self, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
         """Returns a mean, or a sum of means joined by `+`, times `scale`."""
@@ -395,9 +395,9 @@ class Methods:
             interval = value(a, b)
         ordered = ResampledValues.of(np.where(np.isfinite(interval), interval, np.nan)[None])
         estimate = float(value(one, two))
-        if not ordered.enough[0] or self.n < 2:
+        if not ordered.has_enough[0] or self.n < 2:
             return IntervalCell(estimate)
-        low, high = ordered.percentile(level or self.result.provenance["level"])
+        low, high = ordered.percentile_limits(level or self.result.provenance["level"])
         return IntervalCell(estimate, float(low[0]), float(high[0]))
 
     def _estimate(self, policy: str, metric: str, scale: float = 1.0) -> float | None:

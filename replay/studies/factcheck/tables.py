@@ -76,7 +76,7 @@ def _saving_against(against: str) -> ValueOf:
     def value(of: MethodOfRun) -> IntervalCell | None:
         later = VERIFYING.index(of.name) > VERIFYING.index(against)
         saving = of.change("verifications", against) if later else None
-        return None if saving is None else saving.turned()
+        return None if saving is None else saving.reversed()
 
     return value
 
@@ -94,7 +94,7 @@ def euros_cell(of: MethodOfRun, part: str | None = None) -> IntervalCell | None:
         return of.cell("device_s", price)
     seconds = of.cells.device_s.get((of.name, part))
     unknown = seconds is None or (part == "verification" and of.cells.unpaid(of.name, "device_s"))
-    return None if seconds is None or unknown else seconds.times(price)
+    return None if seconds is None or unknown else seconds.scaled(price)
 
 
 def euro_column(heading: str, key: str, part: str | None = None) -> Column:

@@ -52,11 +52,11 @@ def _savings_findings(study: Study) -> Iterator[Finding]:
         if lost is None:
             yield Finding(loss, Answer.UNASKED, why=_UNSERVED)
         else:
-            yield Finding(loss, answer_on_loss(lost, margin, units), lost.times(100), decided_by="macro-F1")
+            yield Finding(loss, answer_on_loss(lost, margin, units), lost.scaled(100), decided_by="macro-F1")
         if saved is None:
             yield Finding(saving, Answer.UNASKED, why=_UNSERVED)
         else:
-            yield Finding(saving, answered(saved.turned()), saved.turned(), "%", f"{_WORDS[metric]} saved")
+            yield Finding(saving, answered(saved.reversed()), saved.reversed(), "%", f"{_WORDS[metric]} saved")
 
 
 def _method_subject(method: str) -> str:

@@ -31,7 +31,7 @@ from toolkit.log import AnyLog, Log, collect, open_log
 from toolkit.log.describe.scored_traces import ScoredTraces, scored_traces
 from toolkit.show import remark
 from toolkit.stats import Interval, PairedInterval, Settings
-from toolkit.stats.curves.roc import Influenced, pooled_area
+from toolkit.stats.curves.roc import InfluencedEstimate, pooled_area
 
 SINGLE = ("avg", "majority", "pass")
 
@@ -568,17 +568,19 @@ def _joint_level(level: float, count: int) -> float:
     return 1 - (1 - level) / max(count, 1)
 
 
-def _gaps_to_reference(areas: Mapping[str, Influenced], reference: str, level: float) -> dict[str, PairedInterval]:
+def _gaps_to_reference(
+    areas: Mapping[str, InfluencedEstimate], reference: str, level: float
+) -> dict[str, PairedInterval]:
     """Returns the paired difference of the reference's AUC to each other one."""
     if reference not in areas:
         return {}
-    return {name: areas[reference].minus(area, level) for name, area in areas.items() if name != reference}
+    return {name: areas[reference].difference_to(area, level) for name, area in areas.items() if name != reference}
 
 
 def _transfer_areas(
     study: LatentStudy, every: Sequence[LatentStudy], placed: PlacedTraces, pool: str, places: Sequence[int],
     missing: dict[str, str],
-) -> Mapping[str, Influenced]:  # fmt: skip
+) -> Mapping[str, InfluencedEstimate]:  # fmt: skip
     names = [one.dataset for one in every if one.states == study.states]
     at_pool = placed.has_value("pool", pool)
     parts = {name: at_pool & placed.has_value("dataset", name) for name in names}
@@ -589,7 +591,7 @@ def _transfer_areas(
     return {trained: area for (trained, at), area in areas.items() if at == study.dataset}
 
 
-def _reader_areas(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[str, Influenced]:
+def _reader_areas(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[str, InfluencedEstimate]:
     train, by_model = ids_where_or_none(study.log, study.on), {}
     for name in study.log.hidden_models:
         placed = _placed_traces(study, name, train)
@@ -651,7 +653,7 @@ def _suffix_areas(
             yield SuffixArea(length, int(known.sum()), *limits)
 
 
-def _suffix_area(traces: ScoredTraces, score: np.ndarray, known: np.ndarray) -> Influenced:
+def _suffix_area(traces: ScoredTraces, score: np.ndarray, known: np.ndarray) -> InfluencedEstimate:
     return pooled_area(np.where(known, score, np.nan), traces.right, traces.unit, int(traces.unit.max()) + 1)
 
 

@@ -18,9 +18,9 @@ from toolkit.log import Log
 from toolkit.log.contract.left_out import source_parts
 from toolkit.log.describe.scored_traces import ScoredTraces
 from toolkit.log.describe.verifier_quality import BEST as BEST_SUFFIX
-from toolkit.log.describe.verifier_quality import HONEST, WHOLE, picks, signals_of, suffix_lengths
+from toolkit.log.describe.verifier_quality import HONEST, WHOLE, best_scored, signals_of, suffix_lengths
 from toolkit.stats import Interval, PairedInterval, Settings, paired_interval, simultaneous_level, unit_numbers
-from toolkit.stats.curves.roc import Influenced, mean_of, pooled_area, within_area
+from toolkit.stats.curves.roc import InfluencedEstimate, mean_estimate, pooled_area, within_area
 
 POOLED, WITHIN = OVER = ("pooled", "within")
 LOGPROB, REFLECTION, FITTED = "logprob", "reflection", "fitted"
@@ -37,7 +37,7 @@ class SignalAreas:
 
     name: str
     score: np.ndarray
-    areas: Mapping[str, Influenced]
+    areas: Mapping[str, InfluencedEstimate]
     widened: float
     remark: str
 
@@ -56,7 +56,9 @@ class SignalAreas:
     def over_chance(self, over: str, level: float = 0.95) -> PairedInterval:
         """The difference of the AUC to one half."""
         area = self.areas[over]
-        return area.minus(Influenced(HALF, np.zeros_like(area.influence), area.units), level, self.widened)
+        return area.difference_to(
+            InfluencedEstimate(HALF, np.zeros_like(area.influence), area.units), level, self.widened
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +110,10 @@ class MeasuredPool:
         traces = self.traces
         units, first = np.unique(traces.example, return_index=True)
         size = int(traces.unit.max()) + 1
-        best, random = (mean_of(one, traces.unit[first], size) for one in picks(traces, self.latent.score, len(units)))
-        return best.minus(random, level, self.latent.widened)
+        best, random = (
+            mean_estimate(one, traces.unit[first], size) for one in best_scored(traces, self.latent.score, len(units))
+        )
+        return best.difference_to(random, level, self.latent.widened)
 
     def minus(self, other: SignalAreas, over: str, level: float = 0.95) -> PairedInterval:
         """Returns the verifier's AUC minus that of another signal, on the traces that both score."""
@@ -119,7 +123,7 @@ class MeasuredPool:
             one.areas if both.sum() == one.traces else _signal_areas(self.traces, np.where(both, one.score, np.nan))
             for one in (latent, other)
         )
-        return first[over].minus(second[over], level, widened)
+        return first[over].difference_to(second[over], level, widened)
 
 
 def measure_pool(
@@ -174,7 +178,7 @@ def _verifier_records(log: Log) -> Iterator[tuple[str, Mapping[str, Any]]]:
                 yield name, entry
 
 
-def _signal_areas(traces: ScoredTraces, score: np.ndarray) -> dict[str, Influenced]:
+def _signal_areas(traces: ScoredTraces, score: np.ndarray) -> dict[str, InfluencedEstimate]:
     size = int(traces.unit.max()) + 1
     return {
         POOLED: pooled_area(score, traces.right, traces.unit, size),

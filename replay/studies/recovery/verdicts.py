@@ -43,15 +43,15 @@ def findings(study: DatasetStudy) -> Iterator[Finding]:
         }
         if not learned:
             continue
-        scaled = {name: gap.times(100) for name, gap in learned.items()}
+        scaled = {name: gap.scaled(100) for name, gap in learned.items()}
         yield finding_on_any(f"does a learned gate of `{action}` beat the cheap one", scaled, "accuracy")
-        losses = {name: answer_on_loss(gap.turned(), margin, units) for name, gap in learned.items()}
+        losses = {name: answer_on_loss(gap.reversed(), margin, units) for name, gap in learned.items()}
         known = list(losses.values())
         undecided = Answer.NO if set(known) == {Answer.NO} else Answer.UNDECIDED
         answer = Answer.YES if Answer.YES in known else undecided
         largest = max(learned, key=lambda name: learned[name].high or learned[name].estimate)
         question = f"does the cheap gate of `{action}` lose more than {points} to a learned one"
-        yield Finding(question, answer, scaled[largest].turned(), decided_by=f"accuracy, against {largest}")
+        yield Finding(question, answer, scaled[largest].reversed(), decided_by=f"accuracy, against {largest}")
 
 
 VERDICTS = findings_sheet(

@@ -68,7 +68,7 @@ def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series |
     columns = {name: rows.column("examples", name, value) for name, value in mapping.examples.columns.items()}
     for name, value in mapping.examples.extra.items():
         key = f"examples.extra.{name}"
-        columns[name] = rows.finite(key, rows.compute(key, value))
+        columns[name] = rows.check_finite(key, rows.compute(key, value))
     frame = pl.DataFrame([series.alias(name) for name, series in columns.items()])
     frame, unread = _normal_gold(frame, mapping.answers)
     parts = _key_parts(mapping)

@@ -35,7 +35,7 @@ def with_answers(frame: pl.DataFrame, mapping: ImportMapping) -> pl.DataFrame:
         plain = pl.col("answer").str.strip_chars().replace("", None)
         frame = frame.with_columns(reread=given & plain.ne_missing(answers))
     answers = normalise(answers, rules.kind, rules.labels, rules.aliases)
-    veiled = [index for index, table in enumerate(mapping.traces) if only_verdicts(table, mapping)]
+    veiled = [index for index, table in enumerate(mapping.traces) if has_only_verdicts(table, mapping)]
     # Without a verdict too: nothing is known of such a trace, least of all that it is wrong.
     marked = pl.col("group").is_in(veiled) | pl.col("opaque").fill_null(False)
     contested = pl.col("contested").fill_null(False)
@@ -43,16 +43,16 @@ def with_answers(frame: pl.DataFrame, mapping: ImportMapping) -> pl.DataFrame:
     return _make_opaque(frame, pl.col("opaque"))
 
 
-def only_verdicts(table: TraceTable, mapping: ImportMapping) -> bool:
+def has_only_verdicts(table: TraceTable, mapping: ImportMapping) -> bool:
     """Whether a `[traces]` table has the source's verdict but nothing that an answer could be read from."""
     readable = "answer" in table.columns or (mapping.answers.read and "text" in table.columns)
     return "correct" in table.columns and not readable
 
 
-def marks_of_mapping(mapping: ImportMapping) -> set[str]:
+def settable_marks(mapping: ImportMapping) -> set[str]:
     """The marks, out of `opaque` and `contested`, that a mapping can set on traces."""
     marks = {name for table in mapping.traces for name in ("opaque", "contested") if name in table.columns}
-    marks |= {"opaque"} if any(only_verdicts(table, mapping) for table in mapping.traces) else set()
+    marks |= {"opaque"} if any(has_only_verdicts(table, mapping) for table in mapping.traces) else set()
     return marks | {"opaque": {"opaque"}, "keep": {"contested"}}.get(mapping.answers.conflicts, set())
 
 

@@ -67,7 +67,7 @@ def source_parts(
     other = None
     if plan.join is not None:
         place = files.folder if prepared is None else prepared.folder
-        other = opening.beside(plan, plan.join, read_beside(plan.join.file, place, rules))
+        other = opening.read_joined_rows(plan, plan.join, read_beside(plan.join.file, place, rules))
     large = likely_bytes([file.address for file in files.files]) > WHOLE_BYTES
     parts = _sorted_parts(plan, files, rules, other, folder) if large else None
     whole = replace(parts or _read_whole(plan, files, rules, other), left_out=files.left_out)
@@ -75,12 +75,12 @@ def source_parts(
 
 
 def _read_whole(
-    plan: ImportMapping, files: SourceList, rules: SourceRules, other: opening.Beside | None
+    plan: ImportMapping, files: SourceList, rules: SourceRules, other: opening.KeyedRows | None
 ) -> SourceParts:
     source = read_files(files, rules)
     _check_rows(plan, files, source.table.frame.height, 0, 0)
     every = opening.opened_rows(plan, source.table, other)
-    rows = every.where("where", plan.where)
+    rows = every.filter_rows("where", plan.where)
     _check_rows(plan, files, source.table.frame.height, every.frame.height, rows.frame.height)
     return SourceParts(source.files, source.table.frame.height, rows.frame.height, 1, lambda _: rows)
 
@@ -88,7 +88,7 @@ def _read_whole(
 def _check_rows(plan: ImportMapping, files: SourceList, read: int, opened: int, used: int) -> None:
     """Raises ThinkbackError where no row is left. `opened`: the rows after lists were opened, 0 before that."""
     if not read:
-        raise EmptyError(f"the source holds no rows: {files.names}")
+        raise EmptyError(f"the source holds no rows: {files.names_text}")
     if opened and not used:
         raise EmptyError(f"mapping `{plan.file}`: `where` takes none of the {opened} rows")
 
@@ -98,7 +98,7 @@ class _LooksAtOtherRows(Exception):
 
 
 def _sorted_parts(
-    plan: ImportMapping, files: SourceList, rules: SourceRules, other: opening.Beside | None, folder: Path
+    plan: ImportMapping, files: SourceList, rules: SourceRules, other: opening.KeyedRows | None, folder: Path
 ) -> SourceParts | None:
     """The parts of a source that is sorted on disk; None where all rows must be read at once."""
     opened = 0
@@ -107,14 +107,14 @@ def _sorted_parts(
     def prepare(table: SourceTable) -> Prepared:
         nonlocal opened, others
         every = opening.opened_rows(plan, table, other)
-        if not all(map(every.row_by_row, opening.every_value(plan))):
+        if not all(map(every.depends_on_row_alone, opening.every_value(plan))):
             raise _LooksAtOtherRows
         opened += every.frame.height
-        rows = every.where("where", plan.where)
+        rows = every.filter_rows("where", plan.where)
         keys = example_keys(rows, plan)
         names = opening.needed_columns(plan, rows.frame.columns)
         others = (*rows.others, *(name for name in rows.frame.columns if name not in names))
-        hashes = [content_hashes(rows.frame)] if opening.by_row_order(plan) else []
+        hashes = [content_hashes(rows.frame)] if opening.tables_in_row_order(plan) else []
         frame = rows.frame.select(names).with_columns(hashes)
         return SourceTable(frame, {name: kind for name, kind in rows.numbers.items() if name in names}), keys
 

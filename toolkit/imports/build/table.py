@@ -14,11 +14,11 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, InvalidError, RequiredError, UnsuitableError, counted
 from toolkit.files import check_replaceable, replacing
 from toolkit.imports.build.examples import make_examples
-from toolkit.imports.build.judgements import judge_traces, marks_of_mapping, only_verdicts, with_answers
+from toolkit.imports.build.judgements import has_only_verdicts, judge_traces, settable_marks, with_answers
 from toolkit.imports.build.parts import PreparedSources, SourceParts, source_parts
 from toolkit.imports.build.readings import Readings, check_readings
 from toolkit.imports.build.traces import (
-    behind_gaps,
+    count_behind_gaps,
     feature_rows,
     further_rows,
     index_traces,
@@ -194,7 +194,7 @@ def _build_part(source: SourceParts, number: int, plan: ImportMapping, rejudge: 
         judged = judge_traces(marked, plan, with_answers(solved.frame, plan), examples.table, rejudge)
         traces = judged.frame
         tables |= _tables(rows, plan, traces, source.count == 1)
-        counts |= {**solved.counts, **judged.counts, "behind_gaps": behind_gaps(traces)}
+        counts |= {**solved.counts, **judged.counts, "behind_gaps": count_behind_gaps(traces)}
         counts["veiled"] = counts["opaque_answers"] - counts["undecided"]
     counts |= {name: table.height for name, table in tables.items()}
     return _Part(marked, {name: table for name, table in tables.items() if table.height}, traces, places, counts)
@@ -218,7 +218,7 @@ def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
         )
     if not {"gold", "golds"} & set(plan.examples.columns):
         raise RequiredError(f"mapping `{plan.file}`: rejudging needs `examples.gold`")
-    if plan.traces and all(only_verdicts(table, plan) for table in plan.traces):
+    if plan.traces and all(has_only_verdicts(table, plan) for table in plan.traces):
         raise UnsuitableError(
             f"mapping `{plan.file}`: the source has verdicts and no answers, so nothing can be rejudged"
         )
@@ -256,7 +256,7 @@ def _tables(rows: SourceRows, plan: ImportMapping, frame: pl.DataFrame, alone: b
         name for name in tables["traces"].columns
         if name in contract and contract[name].nullable and tables["traces"][name].null_count() == frame.height
     ]  # fmt: skip
-    marks = marks_of_mapping(plan)
+    marks = settable_marks(plan)
     drop += [name for name in ("opaque", "contested") if not frame[name].any() and (alone or name not in marks)]
     tables["traces"] = tables["traces"].drop(drop)
     parts: dict[str, list[pl.DataFrame]] = {"verifications": [], "features": []}

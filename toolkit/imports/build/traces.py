@@ -15,7 +15,7 @@ import polars as pl
 from toolkit.errors import counted
 from toolkit.imports.map.expressions import EXAMPLE, EXTRA, ROW, SourceRows, source_verdicts
 from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, RowTable, TraceTable, Values
-from toolkit.imports.map.opening import by_row_order
+from toolkit.imports.map.opening import tables_in_row_order
 from toolkit.log.contract.schema import CALL_COSTS
 
 CONTENT = "__content"
@@ -42,7 +42,7 @@ class CountedTraces:
 def trace_columns(rows: SourceRows, mapping: ImportMapping, group: int) -> pl.DataFrame:
     """The mapped columns of one `[traces]` table in contract types, for the source rows that belong to it."""
     table = mapping.traces[group]
-    group_rows = rows.where("traces.where", table.where)
+    group_rows = rows.filter_rows("traces.where", table.where)
     series = [group_rows.frame[ROW].alias("row"), group_rows.frame[EXAMPLE].alias("example_id")]
     columns = {"action": "'solve'", **table.columns}
     for name, value in columns.items():
@@ -54,7 +54,7 @@ def trace_columns(rows: SourceRows, mapping: ImportMapping, group: int) -> pl.Da
             series.append(group_rows.column("traces", name, value))
     for name, value in table.extra.items():
         key = f"traces.extra.{name}"
-        series.append(group_rows.finite(key, group_rows.compute(key, value)).alias(EXTRA + name))
+        series.append(group_rows.check_finite(key, group_rows.compute(key, value)).alias(EXTRA + name))
     frame = pl.DataFrame(series).with_columns(group=pl.lit(group, pl.Int32))
     frame = _with_parent_slot(frame, group_rows, table.parent)
     return _finish_reasons(frame, mapping.finish_reasons)
@@ -103,7 +103,7 @@ def _number_samples(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFram
     count the duplicates dropped and renumbered.
     """
     by_row = pl.int_range(pl.len(), dtype=pl.Int32).over(_RUN)
-    unnumbered = pl.col("group").is_in(by_row_order(mapping))
+    unnumbered = pl.col("group").is_in(tables_in_row_order(mapping))
     frame = frame.with_columns(sample_index=pl.when(unnumbered).then(by_row).otherwise("sample_index"))
     again = frame.select(~pl.struct(SLOT).is_first_distinct()).to_series()
     if not again.any():
@@ -159,7 +159,7 @@ def _count_repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame
     `alike`: their traces, by whether the samples differ; `single`: runs without a repeat; `ordered`: examples;
     `unlike_runs`: runs with a repeat of unlike samples; `even_runs`: all of an even number of samples, not all alike.
     """
-    ordered = frame.filter(pl.col("group").is_in(by_row_order(mapping)))
+    ordered = frame.filter(pl.col("group").is_in(tables_in_row_order(mapping)))
     if not ordered.height:
         return {}
     codes = rows.frame[CONTENT] if CONTENT in rows.frame.columns else content_hashes(rows.frame)
@@ -187,7 +187,7 @@ def content_hashes(frame: pl.DataFrame) -> pl.Series:
     return frame.drop(ROW, "source_row", "source_file", "source_path", strict=False).hash_rows().alias(CONTENT)
 
 
-def behind_gaps(frame: pl.DataFrame) -> int:
+def count_behind_gaps(frame: pl.DataFrame) -> int:
     """The number of traces whose sample index follows a gap, as when a source counts from 1."""
     place = pl.col("sample_index").rank("ordinal").over(_RUN) - 1
     return int(frame.select((pl.col("sample_index") > place).sum()).item())
@@ -268,7 +268,7 @@ def feature_rows(rows: SourceRows, table: TraceTable, traces: pl.DataFrame) -> p
     series = [traces["trace_id"], traces["example_id"]]
     for name, value in table.features.items():
         key = f"features.{name}"
-        series.append(rows.finite(key, rows.typed(key, value, pl.Float64())).alias(name))
+        series.append(rows.check_finite(key, rows.typed(key, value, pl.Float64())).alias(name))
     return pl.DataFrame(series).filter(~pl.all_horizontal(pl.col(list(table.features)).is_null()))
 
 
@@ -276,11 +276,11 @@ def further_rows(rows: SourceRows, table: str, maps: Sequence[RowTable]) -> pl.D
     """The rows of a further table of the log (`rounds`, `checks`), with `row`, the source row of each."""
     parts = []
     for one in maps:
-        some = rows.where(f"{table}.where", one.where)
+        some = rows.filter_rows(f"{table}.where", one.where)
         series = [some.frame[ROW].alias("row"), some.frame[EXAMPLE].alias("example_id")]
         series += [some.column(table, name, value) for name, value in one.columns.items()]
         for name, value in one.extra.items():
             key = f"{table}.extra.{name}"
-            series.append(some.finite(key, some.compute(key, value)).alias(name))
+            series.append(some.check_finite(key, some.compute(key, value)).alias(name))
         parts.append(pl.DataFrame(series))
     return pl.concat(parts, how="diagonal_relaxed")

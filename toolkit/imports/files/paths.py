@@ -69,9 +69,9 @@ class Expression:
     @property
     def sql(self) -> str:
         """The SQL, with no list reduced beforehand."""
-        return self.with_reduced(())
+        return self.sql_of_reduced_lists(())
 
-    def with_reduced(self, places: Collection[str]) -> str:
+    def sql_of_reduced_lists(self, places: Collection[str]) -> str:
         """The SQL for rows in which the lists at `places` are reduced already, so without the functions around them."""
         names = iter(self.places)
         texts = []
@@ -84,20 +84,20 @@ class Expression:
             texts.append(f'{call[0]}"{name}"{call[1]}')
         return "".join(texts)
 
-    def readable(self, message: str) -> str:
+    def with_user_paths(self, message: str) -> str:
         """A message of polars, with the user's paths in place of the column names that stand for them."""
         for name, use in self.places.items():
             message = message.replace(name, use.path.text)
         return message
 
-    def untouched(self, passed: Set[str]) -> set[str]:
+    def unchanged_columns(self, passed: Set[str]) -> set[str]:
         """The columns that the expression only passes on: all their uses are in `passed`, and no list is reduced."""
         touched = {use.path.column for name, use in self.places.items() if use.call or name not in passed}
         return set(self.columns(sorted(passed))) - touched
 
     def roots(self) -> list[str]:
         """The columns that the expression reads. polars raises an error where it is not an expression."""
-        return self.columns(pl.sql_expr(self.with_reduced(self.places)).meta.root_names())
+        return self.columns(pl.sql_expr(self.sql_of_reduced_lists(self.places)).meta.root_names())
 
     def columns(self, names: list[str]) -> list[str]:
         """The source columns that names in the SQL stand for."""

@@ -13,8 +13,8 @@ from pathlib import PurePosixPath
 
 from toolkit.errors import FormatError
 from toolkit.imports.files.listing import ListedFile
-from toolkit.imports.formats.file_rows import members, named_part, objects, parsed_object, text, texts
-from toolkit.imports.formats.prepared import PreparedRows, Row, by_parts
+from toolkit.imports.formats.file_rows import named_part, object_at, objects, parse_object, text, texts
+from toolkit.imports.formats.prepared import PreparedRows, Row, pools_of_parts
 
 _NAME = re.compile(r"(.*?)[._]?eval_results\.json", re.IGNORECASE)
 _OF_TASKS = re.compile(r"((human[-_]?eval|mbpp|evalperf)([-_]?(plus|\+))?|samples)?", re.IGNORECASE)
@@ -26,7 +26,7 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     models = [_model_name(file) for file in files]
     tasks = [set(_results_by_task(file)) for file in files]
     named = [(model, held, file.path) for model, held, file in zip(models, tasks, files, strict=True)]
-    for file, model, pool in zip(files, models, by_parts(named), strict=True):
+    for file, model, pool in zip(files, models, pools_of_parts(named), strict=True):
         yield PreparedRows(file, _rows(file, model, pool))
 
 
@@ -39,16 +39,16 @@ def _model_name(file: ListedFile) -> str:
 
 def _results_by_task(file: ListedFile) -> dict[str, list[Row]]:
     """The list of entries of each task."""
-    content = parsed_object(file, file.read())
+    content = parse_object(file, file.read())
     if not isinstance(content.get("eval"), dict):
         raise FormatError(f"`{file.address}` has no object `eval` of tasks: name a file of results that evalplus wrote")
-    for task, entry in members(content, "eval").items():
+    for task, entry in object_at(content, "eval").items():
         if isinstance(entry, dict):
             raise FormatError(
                 f"`{file.address}`: the results of `{task}` are an object (with lists `base` and `plus`), as older"
                 " versions of evalplus wrote them, which is not read: evaluate the samples again with a newer one"
             )
-    return {text(task) or "": objects(content, "eval", task) for task in members(content, "eval")}
+    return {text(task) or "": objects(content, "eval", task) for task in object_at(content, "eval")}
 
 
 def _rows(file: ListedFile, model: str, pool: str) -> Iterator[Row]:

@@ -45,9 +45,9 @@ def json_objects(file: ListedFile) -> Iterator[dict[str, Any]]:
             if not line.strip():
                 continue
             if number == 1 and line.lstrip().startswith(b"["):
-                yield from _require_objects(file, parsed(file, line + stream.read()))
+                yield from _require_objects(file, parse_json(file, line + stream.read()))
                 return
-            value = parsed(file, line, f", line {number}")
+            value = parse_json(file, line, f", line {number}")
             if not isinstance(value, dict):
                 raise FormatError(f"`{file.address}`, line {number}: not an object")
             yield value
@@ -60,7 +60,7 @@ def _require_objects(file: ListedFile, value: Any) -> Iterator[dict[str, Any]]:
         yield item
 
 
-def parsed(file: ListedFile, content: bytes, place: str = "") -> Any:
+def parse_json(file: ListedFile, content: bytes, place: str = "") -> Any:
     """Parses a JSON text. ThinkbackError where it is not JSON."""
     try:
         return json.loads(content.decode("utf-8-sig"))
@@ -71,15 +71,15 @@ def parsed(file: ListedFile, content: bytes, place: str = "") -> Any:
         raise FormatError(f"`{file.address}`{place}: not JSON: {why}") from None
 
 
-def parsed_object(file: ListedFile, content: bytes, place: str = "") -> dict[str, Any]:
+def parse_object(file: ListedFile, content: bytes, place: str = "") -> dict[str, Any]:
     """Parses a JSON text whose value is an object. ThinkbackError where it is not."""
-    value = parsed(file, content, place)
+    value = parse_json(file, content, place)
     if not isinstance(value, dict):
         raise FormatError(f"`{file.address}`{place}: not an object")
     return value
 
 
-def dig(value: Any, *steps: str | int) -> Any:
+def value_at(value: Any, *steps: str | int) -> Any:
     """The value that a series of keys and list places leads to; None where there is none."""
     for step in steps:
         if isinstance(value, Mapping):
@@ -93,19 +93,19 @@ def dig(value: Any, *steps: str | int) -> Any:
 
 def objects(value: Any, *steps: str | int) -> list[dict[str, Any]]:
     """The objects in the list that keys lead to; empty where they lead to no list."""
-    inner = dig(value, *steps)
+    inner = value_at(value, *steps)
     return [item for item in inner if isinstance(item, dict)] if isinstance(inner, list) else []
 
 
-def members(value: Any, *steps: str | int) -> dict[str, Any]:
+def object_at(value: Any, *steps: str | int) -> dict[str, Any]:
     """The object that keys lead to; empty where they lead to none."""
-    inner = dig(value, *steps)
+    inner = value_at(value, *steps)
     return inner if isinstance(inner, dict) else {}
 
 
 def items(value: Any, *steps: str | int) -> list[Any]:
     """The list that keys lead to; empty where they lead to none."""
-    inner = dig(value, *steps)
+    inner = value_at(value, *steps)
     return inner if isinstance(inner, list) else []
 
 
@@ -128,7 +128,7 @@ def number(value: Any) -> float | None:
     return value if plain and -_LARGEST <= value <= _LARGEST else None
 
 
-def count(value: Any) -> int | None:
+def as_count(value: Any) -> int | None:
     """The value as a whole number that is not negative; None for others."""
     whole = number(value)
     return int(whole) if whole is not None and whole >= 0 and whole == int(whole) else None

@@ -16,7 +16,7 @@ import polars as pl
 from toolkit.answers import read_answers
 from toolkit.errors import NotFoundError, UnsuitableError
 from toolkit.imports.files.listing import ListedFile
-from toolkit.imports.formats.file_rows import count, dig, items, number, objects, parsed, parsed_object, text
+from toolkit.imports.formats.file_rows import as_count, items, number, objects, parse_json, parse_object, text, value_at
 from toolkit.imports.formats.judging import UNREAD, with_answers
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, distinct_pools
 
@@ -38,7 +38,7 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     for file in states:
         beside = {name: by_path.get(str(PurePosixPath(file.path).with_name(name))) for name in (STATS, SPEC)}
         loaded.append((file, _dataset_name(file, beside[SPEC]), beside[STATS]))
-    models = [text(dig(parsed_object(file, file.read()), "adapter_spec", "model")) or "helm" for file in states]
+    models = [text(value_at(parse_object(file, file.read()), "adapter_spec", "model")) or "helm" for file in states]
     named = [(model, dataset, file.path) for model, (file, dataset, _) in zip(models, loaded, strict=True)]
     for (file, dataset, stats), model, pool in zip(loaded, models, distinct_pools(named), strict=True):
         notes: list[FileNote] = []
@@ -58,7 +58,7 @@ def _row_with_answer(row: Row) -> Row:
 
 def _dataset_name(file: ListedFile, spec: ListedFile | None) -> str:
     """The data set of a run: the run's name without the model, such as `mmlu:subject=anatomy`."""
-    name = text(dig(parsed_object(spec, spec.read()), "name")) if spec is not None else None
+    name = text(value_at(parse_object(spec, spec.read()), "name")) if spec is not None else None
     scenario, _, arguments = (name or file.folder or "helm").partition(":")
     settings = [part for part in arguments.split(",") if part and not part.startswith("model=")]
     return f"{scenario}:{','.join(settings)}" if settings else scenario
@@ -69,21 +69,23 @@ def _mean_metrics(file: ListedFile | None) -> Stats:
     if file is None:
         return {}
     stats: dict[tuple[str, int, str], dict[str, float]] = {}
-    for entry in objects({"items": parsed(file, file.read())}, "items"):
-        means = {text(dig(stat, "name", "name")) or "": number(stat.get("mean")) for stat in objects(entry, "stats")}
+    for entry in objects({"items": parse_json(file, file.read())}, "items"):
+        means = {
+            text(value_at(stat, "name", "name")) or "": number(stat.get("mean")) for stat in objects(entry, "stats")
+        }
         known = {name: mean for name, mean in means.items() if mean is not None}
         stats.setdefault(_instance_key(entry, entry.get("instance_id")), {}).update(known)
     return stats
 
 
 def _instance_key(entry: Mapping[str, Any], instance: Any) -> tuple[str, int, str]:
-    perturbed = dig(entry, "perturbation", "name") or dig(entry, "instance", "perturbation", "name")
-    return text(instance) or "", count(entry.get("train_trial_index")) or 0, text(perturbed) or ""
+    perturbed = value_at(entry, "perturbation", "name") or value_at(entry, "instance", "perturbation", "name")
+    return text(instance) or "", as_count(entry.get("train_trial_index")) or 0, text(perturbed) or ""
 
 
 def _rows(file: ListedFile, dataset: str, model: str, pool: str, stats: Stats, notes: list[FileNote]) -> Iterator[Row]:
     verdict = next((name for name in VERDICTS if any(name in means for means in stats.values())), None)
-    requests = objects(parsed_object(file, file.read()), "request_states")
+    requests = objects(parse_object(file, file.read()), "request_states")
     references = pl.Series([_gold_reference(request) for request in requests], dtype=pl.String)
     marked = read_answers(references, ["boxed", "####", "answer is"])
     for request, gold in zip(requests, marked.zip_with(marked.is_not_null(), references), strict=True):
@@ -99,37 +101,37 @@ def _rows(file: ListedFile, dataset: str, model: str, pool: str, stats: Stats, n
 
 
 def _completion_rows(request: Mapping[str, Any], about: Row, stats: Stats, verdict: str | None) -> Iterator[Row]:
-    instance, trial, perturbed = key = _instance_key(request, dig(request, "instance", "id"))
+    instance, trial, perturbed = key = _instance_key(request, value_at(request, "instance", "id"))
     means = stats.get(key, {})
     completions = objects(request, "result", "completions")
     single = len(completions) == 1
     score = means.get(verdict) if verdict and single else None
     texts = [text(completion.get("text")) for completion in completions]
     for index, completion in enumerate(completions):
-        counted = count(means.get("num_completion_tokens")) if single else None
+        counted = as_count(means.get("num_completion_tokens")) if single else None
         yield {
             **about,
             "pool": f"{about['pool']} trial {trial}" if trial else about["pool"],
             "id": f"{instance}~{perturbed}" if perturbed else instance,
-            "split": text(dig(request, "instance", "split")) or "test",
-            "input": text(dig(request, "instance", "input", "text")),
+            "split": text(value_at(request, "instance", "split")) or "test",
+            "input": text(value_at(request, "instance", "input", "text")),
             "index": index,
             "text": texts[index],
             "answer": UNREAD,
             "correct": None if score is None else score >= 1,
-            "finish_reason": text(dig(completion, "finish_reason", "reason")),
+            "finish_reason": text(value_at(completion, "finish_reason", "reason")),
             "sum_logprob": number(completion.get("logprob")) or None,
-            "prompt_tokens": count(means.get("num_prompt_tokens")),
+            "prompt_tokens": as_count(means.get("num_prompt_tokens")),
             "completion_tokens": len(objects(completion, "tokens")) or counted or None,
-            "seconds": number(dig(request, "result", "request_time")) if single else None,
-            "temperature": number(dig(request, "request", "temperature")),
+            "seconds": number(value_at(request, "result", "request_time")) if single else None,
+            "temperature": number(value_at(request, "request", "temperature")),
         }
 
 
 def _gold_reference(request: Mapping[str, Any]) -> str | None:
     """The reference that is tagged correct, or its letter where the choices were shown with letters."""
     right = [item for item in objects(request, "instance", "references") if "correct" in items(item, "tags")]
-    answer = text(dig(right, 0, "output", "text"))
+    answer = text(value_at(right, 0, "output", "text"))
     letters = request.get("output_mapping")
     if isinstance(letters, Mapping):
         return next((letter for letter, choice in letters.items() if choice == answer), answer)

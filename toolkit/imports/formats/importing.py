@@ -33,7 +33,7 @@ from toolkit.imports.build.table import SOURCES, ImportReport, import_table
 from toolkit.imports.files.file_names import relative_paths
 from toolkit.imports.files.listing import ENDINGS, ListedFile, find_files, with_companions
 from toolkit.imports.formats.format import FORMATS, FileHead, KnownFormat, head_of
-from toolkit.imports.formats.prepared import FileNote, PreparedRows, merged_notes, together
+from toolkit.imports.formats.prepared import FileNote, PreparedRows, merged_notes, name_list
 from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, read_mapping
 from toolkit.log import collect, open_log
 from toolkit.notes import remark
@@ -121,7 +121,7 @@ def _files_of_format(
     known = [file for file in rest if file.named or _may_have_format(form, heads[file.address])]
     if others := [f"`{file.path}`" for file in rest if known and file not in known]:
         what = f"is no file of {form.name}" if len(others) == 1 else f"are no files of {form.name}"
-        notes.append(FileNote("", f"{together(others)} {what}: left out"))
+        notes.append(FileNote("", f"{name_list(others)} {what}: left out"))
     return known or rest or list(files)
 
 

@@ -18,10 +18,10 @@ from typing import Any
 from toolkit.errors import FormatError, UnknownError, suggest
 from toolkit.imports.files.archives import Archive, open_archive
 from toolkit.imports.files.listing import ListedFile
-from toolkit.imports.formats.file_rows import count, dig, members, number, objects, parsed_object, text
+from toolkit.imports.formats.file_rows import as_count, number, object_at, objects, parse_object, text, value_at
 from toolkit.imports.formats.format import FORMATS, head_of
 from toolkit.imports.formats.judging import ScoreValues
-from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, distinct_pools, together
+from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, distinct_pools, name_list
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -52,19 +52,19 @@ class _ScorersSeen:
 
     def counted_scorer(self, sample: Mapping[str, Any]) -> str | None:
         """The name of the scorer whose verdict counts for a sample; None where the sample lacks it."""
-        names = members(sample, "scores")
+        names = object_at(sample, "scores")
         return next((name for name in names if self.wanted in ("", name)), None)
 
     def scored_answer(self, sample: Mapping[str, Any]) -> str | None:
         """The answer that the sample's scorer read."""
-        return text(dig(sample, "scores", self.counted_scorer(sample) or "", "answer"))
+        return text(value_at(sample, "scores", self.counted_scorer(sample) or "", "answer"))
 
     def is_verdict_scorer(self, task: str, scorer: str | None) -> bool:
-        return scorer is not None and self.scorers[task, scorer].within
+        return scorer is not None and self.scorers[task, scorer].is_share
 
     def notes(self) -> Iterator[FileNote]:
         for (task, name), scorer in self.scorers.items():
-            if scorer.count and not scorer.within:
+            if scorer.count and not scorer.is_share:
                 yield FileNote(
                     task,
                     f"the scorer `{name}` gives values from {scorer.least:g} to {scorer.most:g}, which are no"
@@ -85,7 +85,7 @@ def prepare(files: Sequence[ListedFile], **options: str) -> Iterator[PreparedRow
     logs = [file for file in files if _LOG_NAME.search(file.path) or form.recognises(head_of(file))] or files
     others = [f"`{file.path}`" for file in files if file not in logs]
     what = "is no log of Inspect" if len(others) == 1 else "are no logs of Inspect"
-    notes = [FileNote("", f"{together(others)} {what}: left out")] if others else []
+    notes = [FileNote("", f"{name_list(others)} {what}: left out")] if others else []
     runs = [_read_run(file) for file in logs]
     seen = _ScorersSeen(options.get("scorer", ""))
     for file, run in zip(logs, runs, strict=True):
@@ -101,12 +101,12 @@ def prepare(files: Sequence[ListedFile], **options: str) -> Iterator[PreparedRow
 
 def _note_scores(file: ListedFile, run: _EvalRun, seen: _ScorersSeen) -> None:
     for sample, _ in _samples(file):
-        if dig(sample, "error") is not None:
+        if value_at(sample, "error") is not None:
             continue
-        seen.names |= dict.fromkeys(members(sample, "scores"))
+        seen.names |= dict.fromkeys(object_at(sample, "scores"))
         scorer = seen.counted_scorer(sample)
         if scorer is not None:
-            value = _score_number(dig(sample, "scores", scorer, "value"))
+            value = _score_number(value_at(sample, "scores", scorer, "value"))
             seen.scorers.setdefault((run.task, scorer), ScoreValues()).add(value)
         if seen.scored_answer(sample):
             seen.answered.add(file.address)
@@ -118,19 +118,19 @@ def _read_run(file: ListedFile) -> _EvalRun:
             with open_archive(file.address, opened) as archive:
                 header = _log_header(file, archive)
         else:
-            header = parsed_object(file, opened.read())
-    spec = dig(header, "eval")
-    task, model = text(dig(spec, "task")), text(dig(spec, "model"))
+            header = parse_object(file, opened.read())
+    spec = value_at(header, "eval")
+    task, model = text(value_at(spec, "task")), text(value_at(spec, "model"))
     if task is None or model is None:
         raise FormatError(f"`{file.address}` is no log of Inspect: it names no task and no model")
-    return _EvalRun(task, text(dig(spec, "dataset", "name")) or task, model)
+    return _EvalRun(task, text(value_at(spec, "dataset", "name")) or task, model)
 
 
 def _log_header(file: ListedFile, archive: Archive) -> dict[str, Any]:
     """A log's header. An unfinished log has it in its journal."""
     for name in ("header.json", "_journal/start.json"):
         if name in archive.members:
-            return parsed_object(file, archive.read(name), f", `{name}`")
+            return parse_object(file, archive.read(name), f", `{name}`")
     raise FormatError(f"`{file.address}` is no log of Inspect: the archive has neither header.json nor a journal")
 
 
@@ -142,7 +142,7 @@ def _rows(file: ListedFile, run: _EvalRun, pool: str, seen: _ScorersSeen, notes:
     answered = file.address in seen.answered
     failed = 0
     for sample, attached in _samples(file):
-        if dig(sample, "error") is not None:
+        if value_at(sample, "error") is not None:
             failed += 1
             continue
         row = _sample_row(run, pool, sample, attached, seen)
@@ -160,15 +160,15 @@ def _samples(file: ListedFile) -> Iterator[tuple[dict[str, Any], Mapping[str, An
     """Yields the samples of a log, each with its attachments by name."""
     with file.seekable() as opened:
         if not _is_archive(file):
-            for sample in objects(parsed_object(file, opened.read()), "samples"):
-                yield sample, members(sample, "attachments")
+            for sample in objects(parse_object(file, opened.read()), "samples"):
+                yield sample, object_at(sample, "attachments")
             return
         with open_archive(file.address, opened) as archive:
             for name in archive.members:
                 whole = name.startswith("samples/") and re.search(r"_epoch_\d+\.json$", name)
                 if whole or (name.startswith("samples/") and name.endswith(_SHELL)):
-                    sample = parsed_object(file, archive.read(name), f", `{name}`")
-                    attached = members(sample, "attachments") if whole else _chunks(file, archive, name)
+                    sample = parse_object(file, archive.read(name), f", `{name}`")
+                    attached = object_at(sample, "attachments") if whole else _chunks(file, archive, name)
                     yield sample, attached
 
 
@@ -179,7 +179,7 @@ def _chunks(file: ListedFile, archive: Archive, shell: str) -> dict[str, Any]:
     for name in archive.members:
         start = name.removeprefix(folder).removesuffix(".json")
         if name.startswith(folder) and start.isdigit():
-            values = parsed_object(file, b'{"items":' + archive.read(name) + b"}", f", `{name}`")["items"]
+            values = parse_object(file, b'{"items":' + archive.read(name) + b"}", f", `{name}`")["items"]
             items = values if isinstance(values, list) else []
             attachments |= {str(int(start) + place): value for place, value in enumerate(items)}
     return attachments
@@ -188,28 +188,28 @@ def _chunks(file: ListedFile, archive: Archive, shell: str) -> dict[str, Any]:
 def _sample_row(
     run: _EvalRun, pool: str, sample: Mapping[str, Any], attached: Mapping[str, Any], seen: _ScorersSeen
 ) -> Row:
-    scores = {name: _score_number(dig(score, "value")) for name, score in members(sample, "scores").items()}
+    scores = {name: _score_number(value_at(score, "value")) for name, score in object_at(sample, "scores").items()}
     scorer = seen.counted_scorer(sample)
     usage = _model_usage(sample, run.model)
-    target = dig(sample, "target")
+    target = value_at(sample, "target")
     return {
         "task": run.task,
         "dataset": run.dataset,
         "model": run.model,
         "pool": pool,
-        "id": text(dig(sample, "id")),
-        "epoch": dig(sample, "epoch"),
-        "input": _with_attachments(_input_text(dig(sample, "input")), attached),
+        "id": text(value_at(sample, "id")),
+        "epoch": value_at(sample, "epoch"),
+        "input": _with_attachments(_input_text(value_at(sample, "input")), attached),
         "target": text(target[0] if isinstance(target, list) and target else target or None),
-        "text": _with_attachments(_completion_text(dig(sample, "output")), attached),
+        "text": _with_attachments(_completion_text(value_at(sample, "output")), attached),
         "answer": _with_attachments(seen.scored_answer(sample), attached),
         "value": scores[scorer] if scorer else None,
         "scorer": scorer,
         "scores": scores or None,
-        "stop_reason": dig(sample, "output", "choices", 0, "stop_reason"),
+        "stop_reason": value_at(sample, "output", "choices", 0, "stop_reason"),
         "input_tokens": _prompt_tokens(usage),
-        "output_tokens": count(usage.get("output_tokens")),
-        "working_time": number(dig(sample, "working_time")),
+        "output_tokens": as_count(usage.get("output_tokens")),
+        "working_time": number(value_at(sample, "working_time")),
     }
 
 
@@ -233,36 +233,42 @@ def _number_in_text(word: str) -> float | None:
 
 def _prompt_tokens(usage: Mapping[str, Any]) -> int | None:
     """The number of all prompt tokens. Some providers count cached tokens among the input, others beside it."""
-    given = count(usage.get("input_tokens"))
+    given = as_count(usage.get("input_tokens"))
     if given is None:
         return None
-    cached = sum(count(usage.get(f"input_tokens_cache_{way}")) or 0 for way in ("read", "write"))
-    inside = cached <= given and count(usage.get("total_tokens")) == given + (count(usage.get("output_tokens")) or 0)
+    cached = sum(as_count(usage.get(f"input_tokens_cache_{way}")) or 0 for way in ("read", "write"))
+    inside = cached <= given and as_count(usage.get("total_tokens")) == given + (
+        as_count(usage.get("output_tokens")) or 0
+    )
     return given if inside else given + cached
 
 
 def _model_usage(sample: Mapping[str, Any], model: str) -> Mapping[str, Any]:
     """The token counts of the evaluated model. Scorers and other models have entries of their own."""
-    return members(sample, "model_usage", model)
+    return object_at(sample, "model_usage", model)
 
 
 def _input_text(prompt: Any) -> str | None:
     """The text of a sample's input: the input itself, or the user's last message."""
     if isinstance(prompt, list):
-        users = [message for message in prompt if dig(message, "role") == "user"]
-        return _content_text(dig((users or prompt)[-1], "content")) if prompt else None
+        users = [message for message in prompt if value_at(message, "role") == "user"]
+        return _content_text(value_at((users or prompt)[-1], "content")) if prompt else None
     return text(prompt)
 
 
 def _completion_text(output: Any) -> str | None:
-    whole = dig(output, "completion")
-    return whole if isinstance(whole, str) and whole else _content_text(dig(output, "choices", 0, "message", "content"))
+    whole = value_at(output, "completion")
+    return (
+        whole
+        if isinstance(whole, str) and whole
+        else _content_text(value_at(output, "choices", 0, "message", "content"))
+    )
 
 
 def _content_text(content: Any) -> str | None:
     """The text parts of a message, without reasoning, images and calls."""
     if isinstance(content, list):
-        return text("\n".join(part["text"] for part in content if isinstance(dig(part, "text"), str)))
+        return text("\n".join(part["text"] for part in content if isinstance(value_at(part, "text"), str)))
     return text(content)
 
 

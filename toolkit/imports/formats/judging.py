@@ -77,7 +77,7 @@ def read_gold(gold: str | None) -> str | None:
     return answer.strip() or gold
 
 
-def noting_lists(rows: Iterable[Row], task: str, notes: list[FileNote]) -> Iterator[Row]:
+def note_list_golds(rows: Iterable[Row], task: str, notes: list[FileNote]) -> Iterator[Row]:
     """Yields the rows unchanged. It adds a note where answers without a verdict are compared with lists of texts."""
     any_list = False
     for row in rows:
@@ -124,7 +124,7 @@ def note_metrics(seen: dict[str, bool], sample: Mapping[str, Any]) -> None:
     """Updates `seen` with a sample: for each metric, whether it was 0 or 1 in every sample so far."""
     for name, value in sample.items():
         if value is not None:
-            seen[name] = seen.get(name, True) and verdict(value) is not None
+            seen[name] = seen.get(name, True) and as_verdict(value) is not None
 
 
 def best_metric(verdicts: Mapping[str, bool], higher: Mapping[str, bool] | None = None) -> str | None:
@@ -136,7 +136,7 @@ def best_metric(verdicts: Mapping[str, bool], higher: Mapping[str, bool] | None 
     return next((name for name in KNOWN if name in names), names[0] if names else None)
 
 
-def verdict(value: Any) -> bool | None:
+def as_verdict(value: Any) -> bool | None:
     """A metric's value as a verdict, true for 1 and false for 0; None for any other."""
     return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
 
@@ -158,9 +158,9 @@ class ScoreValues:
             return
         self.count += 1
         self.least, self.most = min(self.least, value), max(self.most, value)
-        self.whole = self.whole and verdict(value) is not None
+        self.whole = self.whole and as_verdict(value) is not None
 
     @property
-    def within(self) -> bool:
+    def is_share(self) -> bool:
         """Whether there are values and all of them lie from 0 to 1."""
         return self.count > 0 and self.least >= 0 and self.most <= 1

@@ -14,8 +14,8 @@ from typing import Any
 
 from toolkit.errors import FormatError
 from toolkit.imports.files.listing import ListedFile
-from toolkit.imports.formats.file_rows import dig, items, members, named_part, number, table_rows, text
-from toolkit.imports.formats.judging import UNREAD, read_gold, verdict, verdict_metric, with_answers
+from toolkit.imports.formats.file_rows import items, named_part, number, object_at, table_rows, text, value_at
+from toolkit.imports.formats.judging import UNREAD, as_verdict, read_gold, verdict_metric, with_answers
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, distinct_pools
 
 _NAME = re.compile(r"details_(.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.(?:parquet|pq)", re.IGNORECASE)
@@ -29,7 +29,7 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     if len(set(named)) < len(files):  # runs of one task in one folder, which their names alone tell apart
         named = list(zip(models, tasks, [file.path for file in files], strict=True))
     for file, task, model, pool in zip(files, tasks, models, distinct_pools(named), strict=True):
-        metric = verdict_metric(members(row, "metric") for row in _rows(file, task))
+        metric = verdict_metric(object_at(row, "metric") for row in _rows(file, task))
         notes: list[FileNote] = []
         rows = with_answers(_rows_judged_by(file, task, metric, notes))
         yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in rows), notes)
@@ -72,7 +72,7 @@ def _samples(row: dict[str, Any], task: str, metric: str | None) -> Iterator[Row
         "query": text(doc.get("query")),
         "prompt_tokens": len(items(response, "input_tokens")) or None,
     }
-    verdict_ = verdict(dig(row, "metric", metric)) if metric is not None else None
+    verdict_ = as_verdict(value_at(row, "metric", metric)) if metric is not None else None
     gold = _gold_choice(doc)
     if not texts:
         likely = [number(value) for value in items(response, "logprobs")]
@@ -84,7 +84,7 @@ def _samples(row: dict[str, Any], task: str, metric: str | None) -> Iterator[Row
                "sum_logprob": None if best is None else likely[best]}  # fmt: skip
         return
     for index, sample in enumerate(texts):
-        tokens = dig(response.get("output_tokens"), index)
+        tokens = value_at(response.get("output_tokens"), index)
         yield {
             **common,
             "index": index,
@@ -104,4 +104,4 @@ def _right_choices(doc: dict[str, Any]) -> list[int]:
 def _gold_choice(doc: dict[str, Any]) -> str | None:
     """The first of the right choices."""
     indices = _right_choices(doc)
-    return read_gold(text(dig(doc.get("choices"), indices[0]))) if indices else None
+    return read_gold(text(value_at(doc.get("choices"), indices[0]))) if indices else None

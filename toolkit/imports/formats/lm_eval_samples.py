@@ -19,15 +19,15 @@ from typing import Any, Self
 from toolkit.answers import number_form
 from toolkit.errors import FormatError, ThinkbackError, UnknownError, UnsuitableError, suggest
 from toolkit.imports.files.listing import ListedFile, with_companions
-from toolkit.imports.formats.file_rows import dig, json_objects, members, named_part, number, parsed_object, text
+from toolkit.imports.formats.file_rows import json_objects, named_part, number, object_at, parse_object, text, value_at
 from toolkit.imports.formats.judging import (
     KNOWN,
     UNREAD,
+    as_verdict,
     best_metric,
+    note_list_golds,
     note_metrics,
-    noting_lists,
     read_gold,
-    verdict,
     with_answers,
 )
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, distinct_pools
@@ -74,7 +74,7 @@ def prepare(files: Sequence[ListedFile], **options: str) -> Iterator[PreparedRow
     for file, task, seen, model, pool in zip(files, tasks, metrics, models, distinct_pools(named), strict=True):
         notes: list[FileNote] = []
         rows = with_answers(_rows(file, task, seen, wanted if wanted in seen else next(iter(seen), ""), notes))
-        samples = noting_lists(rows, task, notes)
+        samples = note_list_golds(rows, task, notes)
         yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in samples), notes)
 
 
@@ -127,11 +127,11 @@ def _response_rows(file: ListedFile, place: int, task: str, judging: _Judging, s
         "task": task,
         "doc_id": text(sample.get("doc_id")),
         "prompt": _first_prompt(sample.get("arguments")) or text(sample.get("doc")) or text(sample.get("doc_id")),
-        "temperature": number(dig(sample.get("arguments"), "gen_args_0", "arg_1", "temperature")),
+        "temperature": number(value_at(sample.get("arguments"), "gen_args_0", "arg_1", "temperature")),
         "filter": _filter_name(sample),
         "opaque": False,
     }
-    value = verdict(sample.get(judging.metric)) if judging.metric is not None else None
+    value = as_verdict(sample.get(judging.metric)) if judging.metric is not None else None
     if _has_choices(sample):
         gold = None if judging.fractions else _right_choice(target, sample.get("arguments"), len(requests))
         yield {**row, **_choice_columns(requests), "gold": gold, "repeat": 0, "correct": value}
@@ -157,7 +157,7 @@ def _higher_is_better(file: ListedFile, task: str) -> Mapping[str, bool]:
     match = _NAME.fullmatch(file.name)
     beside = with_companions([file], [f"results_{match[2]}.json"])[1:] if match and match[2] else []
     try:
-        flags = members(parsed_object(beside[0], beside[0].read()), "higher_is_better", task) if beside else {}
+        flags = object_at(parse_object(beside[0], beside[0].read()), "higher_is_better", task) if beside else {}
     except ThinkbackError:
         return {}
     return {name: value for name, value in flags.items() if isinstance(value, bool)}
@@ -169,13 +169,13 @@ def _listed(names: Iterable[str]) -> str:
 
 def _has_choices(sample: Mapping[str, Any]) -> bool:
     """Whether each response is the log-probability of a given text, as in multiple choice."""
-    return isinstance(dig(sample.get("resps"), 0, 0), list)
+    return isinstance(value_at(sample.get("resps"), 0, 0), list)
 
 
 def _first_prompt(arguments: Any) -> str | None:
     """The text of the first request. Older files have lists in place of names."""
-    first = dig(arguments, "gen_args_0", "arg_0")
-    return text(first if first is not None else dig(arguments, 0, 0))
+    first = value_at(arguments, "gen_args_0", "arg_0")
+    return text(first if first is not None else value_at(arguments, 0, 0))
 
 
 def _sample_metrics(sample: dict[str, Any]) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def _choice_columns(requests: list[Any]) -> Row:
     """The columns of a multiple-choice sample: the number of the likeliest choice, its log-probability, and whether it
     is opaque, as a single choice is.
     """
-    likely = [_logprob_or_lowest(dig(request, 0, 0)) for request in requests]
+    likely = [_logprob_or_lowest(value_at(request, 0, 0)) for request in requests]
     best = max(range(len(likely)), key=likely.__getitem__)
     alone = len(requests) == 1
     known = likely[best] if likely[best] > float("-inf") else None
@@ -201,15 +201,15 @@ def _right_choice(target: str | None, arguments: Any, choices: int) -> str | Non
     if target is None or target in map(str, range(choices)):
         return target
     places = range(choices)
-    texts = [text(dig(arguments, f"gen_args_{i}", "arg_1") or dig(arguments, i, 1)) or "" for i in places]
+    texts = [text(value_at(arguments, f"gen_args_{i}", "arg_1") or value_at(arguments, i, 1)) or "" for i in places]
     return next((str(place) for place in places if texts[place].strip() == target.strip()), target)
 
 
 def _whole_text(arguments: Any, requests: list[Any]) -> bool:
     """Whether the request is only a text whose log-probability is the response, so that no question was asked."""
-    request = dig(arguments, "gen_args_0") or dig(arguments, 0)
+    request = value_at(arguments, "gen_args_0") or value_at(arguments, 0)
     alone = isinstance(request, dict | list) and len(request) == 1
-    return alone and _logprob_or_lowest(dig(requests, 0, 0)) > float("-inf")
+    return alone and _logprob_or_lowest(value_at(requests, 0, 0)) > float("-inf")
 
 
 def _logprob_or_lowest(value: Any) -> float:
@@ -222,7 +222,7 @@ def _logprob_or_lowest(value: Any) -> float:
 
 def _filter_answers(filtered: Any, replies: int) -> list[str | None] | None:
     """The filter's answers, where it has one for each response; else None."""
-    first = dig(filtered, 0)
+    first = value_at(filtered, 0)
     several = first if isinstance(first, list) else filtered
     if not isinstance(several, list) or len(several) != replies or any(isinstance(one, list | dict) for one in several):
         return None

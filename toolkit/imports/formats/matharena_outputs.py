@@ -12,9 +12,9 @@ from typing import Any
 
 from toolkit.errors import FormatError
 from toolkit.imports.files.listing import ListedFile
-from toolkit.imports.formats.file_rows import count, dig, items, number, parsed_object, table_rows, text, texts
+from toolkit.imports.formats.file_rows import as_count, items, number, parse_object, table_rows, text, texts, value_at
 from toolkit.imports.formats.format import head_of
-from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, by_parts
+from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, pools_of_parts
 
 _CREDIT = "verdicts between 0 and 1 are credit; right is 1"
 _OF_PROBLEM = ("idx", "gold_answer", "answers", "correct")
@@ -29,12 +29,12 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     for file in files:
         if file.address in folders:
             models[_folder_of(file)] = file.folder or "matharena"
-            content = parsed_object(file, file.read())
+            content = parse_object(file, file.read())
             problems.setdefault(_folder_of(file), set()).add(_problem_text(content))
             graded |= {_folder_of(file)} if any(map(_is_graded, items(content, "correct"))) else set()
         elif any(_is_graded(row.get("correct")) for row in table_rows(file)):
             graded.add(file.address)
-    pools = dict(zip(models, by_parts([(models[one], problems[one], f"{one}/") for one in models]), strict=True))
+    pools = dict(zip(models, pools_of_parts([(models[one], problems[one], f"{one}/") for one in models]), strict=True))
     for file in files:
         place = folders.get(file.address)
         rows = _rows(file) if place is None else _samples(file, models[place], pools[place])
@@ -77,10 +77,10 @@ def _rows(file: ListedFile) -> Iterator[Row]:
             **named,
             "question": text(row.get("problem")) or text(row.get("user_message")) or f"problem {named['problem_idx']}",
             "pool": named["model_name"],
-            "idx_answer": count(row.get("idx_answer")),
+            "idx_answer": as_count(row.get("idx_answer")),
             "correct": row.get("correct"),
-            "input_tokens": count(row.get("input_tokens")),
-            "output_tokens": count(row.get("output_tokens")),
+            "input_tokens": as_count(row.get("input_tokens")),
+            "output_tokens": as_count(row.get("output_tokens")),
             "cost": number(row.get("cost")),
             "seconds": None,
         }
@@ -88,12 +88,12 @@ def _rows(file: ListedFile) -> Iterator[Row]:
 
 def _samples(file: ListedFile, model: str, pool: str) -> Iterator[Row]:
     """Yields the samples of one problem, each made of what the file's lists have at one place."""
-    content = parsed_object(file, file.read())
+    content = parse_object(file, file.read())
     answers, verdicts = items(content, "answers"), items(content, "correct")
     if len(answers) != len(verdicts):
         raise FormatError(f"`{file.address}`: {len(answers)} `answers` and {len(verdicts)} verdicts in `correct`")
     for index, (answer, right) in enumerate(zip(answers, verdicts, strict=True)):
-        costs = dig(content, "detailed_costs", index)
+        costs = value_at(content, "detailed_costs", index)
         yield {
             **texts(content, "gold_answer", "source"),
             "problem_idx": text(content.get("idx")),
@@ -102,17 +102,17 @@ def _samples(file: ListedFile, model: str, pool: str) -> Iterator[Row]:
             "model_config": None,
             "pool": pool,
             "idx_answer": index,
-            "answer": _text(dig(content, "messages", index)),
+            "answer": _text(value_at(content, "messages", index)),
             "parsed_answer": text(answer),
             "correct": right,
-            "input_tokens": count(dig(costs, "input_tokens")),
-            "output_tokens": count(dig(costs, "output_tokens")),
-            "cost": number(dig(costs, "cost")),
-            "seconds": number(dig(costs, "time")),
+            "input_tokens": as_count(value_at(costs, "input_tokens")),
+            "output_tokens": as_count(value_at(costs, "output_tokens")),
+            "cost": number(value_at(costs, "cost")),
+            "seconds": number(value_at(costs, "time")),
         }
 
 
 def _text(messages: Any) -> str | None:
     """The model's last message; None where the file has no messages."""
-    last = dig(messages, -1)
-    return text(dig(last, "content"))
+    last = value_at(messages, -1)
+    return text(value_at(last, "content"))

@@ -12,9 +12,9 @@ from typing import Any
 
 from toolkit.errors import EmptyError, FormatError
 from toolkit.imports.files.listing import ListedFile
-from toolkit.imports.formats.file_rows import count, dig, json_objects, number, objects, text
+from toolkit.imports.formats.file_rows import as_count, json_objects, number, objects, text, value_at
 from toolkit.imports.formats.format import FileHead, head_of
-from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, by_parts
+from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, pools_of_parts
 
 _DONE = 200
 Requests = dict[str, dict[str, Any]]
@@ -29,7 +29,9 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     for file in files:
         if file not in results:
             requests |= {text(line.get("custom_id")) or "": line for line in json_objects(file)}
-    marks = by_parts([("", _answered_requests(file), file.path) for file in results]) if len(results) > 1 else [""]
+    marks = (
+        pools_of_parts([("", _answered_requests(file), file.path) for file in results]) if len(results) > 1 else [""]
+    )
     for file, mark in zip(results, marks, strict=True):
         notes: list[FileNote] = []
         if file is results[0] and len(results) > 1:
@@ -48,10 +50,10 @@ def _answered_requests(file: ListedFile) -> set[tuple[str | None, str | None]]:
 
 def _completion_of(line: dict[str, Any]) -> dict[str, Any] | None:
     """The completion in a line of results; None where the request failed."""
-    body = dig(line, "response", "body")
-    if body is None and dig(line, "response", "choices") is not None:
+    body = value_at(line, "response", "body")
+    if body is None and value_at(line, "response", "choices") is not None:
         body = line["response"]
-    return body if isinstance(body, dict) and (dig(line, "response", "status_code") or _DONE) == _DONE else None
+    return body if isinstance(body, dict) and (value_at(line, "response", "status_code") or _DONE) == _DONE else None
 
 
 def _has_requests(head: FileHead) -> bool:
@@ -70,7 +72,7 @@ def _rows(file: ListedFile, mark: str, requests: Requests, notes: list[FileNote]
         request = requests.get(name, {})
         model = text(body.get("model")) or "openai"
         row = {"custom_id": name, "model": model, "pool": model + mark, "question": _last_message(request),
-               "temperature": number(dig(request, "body", "temperature"))}  # fmt: skip
+               "temperature": number(value_at(request, "body", "temperature"))}  # fmt: skip
         yield from ({**row, **choice} for choice in _choice_rows(body))
     if failed:
         notes.append(FileNote(f"`{file.path}`", "failed and left no trace", failed, "request"))
@@ -79,19 +81,19 @@ def _rows(file: ListedFile, mark: str, requests: Requests, notes: list[FileNote]
 def _choice_rows(body: dict[str, Any]) -> Iterator[Row]:
     """Yields the choices of a completion, from any of OpenAI's kinds."""
     usage = body.get("usage")
-    prompt = count(dig(usage, "prompt_tokens")) or count(dig(usage, "input_tokens"))
-    spent = count(dig(usage, "completion_tokens")) or count(dig(usage, "output_tokens"))
+    prompt = as_count(value_at(usage, "prompt_tokens")) or as_count(value_at(usage, "input_tokens"))
+    spent = as_count(value_at(usage, "completion_tokens")) or as_count(value_at(usage, "output_tokens"))
     if isinstance(body.get("output"), list):
-        reason = dig(body, "incomplete_details", "reason") or text(body.get("status"))
+        reason = value_at(body, "incomplete_details", "reason") or text(body.get("status"))
         yield {"index": 0, "text": _output_text(body), "finish_reason": reason, "prompt_tokens": prompt,
                "completion_tokens": spent}  # fmt: skip
         return
     choices = objects(body, "choices")
     for place, choice in enumerate(choices):
         logged = objects(choice, "logprobs", "content")
-        content = dig(choice, "message", "content")
+        content = value_at(choice, "message", "content")
         yield {
-            "index": count(choice.get("index")) if len(choices) > 1 else place,
+            "index": as_count(choice.get("index")) if len(choices) > 1 else place,
             "text": text(content if content is not None else choice.get("text")),
             "finish_reason": text(choice.get("finish_reason")),
             "prompt_tokens": prompt,
@@ -118,7 +120,7 @@ def _last_message(request: dict[str, Any]) -> str | None:
     body = request.get("body")
     messages = objects(body, "messages") or objects(body, "input")
     users = [message for message in messages if message.get("role") == "user"] or messages
-    content = users[-1].get("content") if users else dig(body, "prompt") or dig(body, "input")
+    content = users[-1].get("content") if users else value_at(body, "prompt") or value_at(body, "input")
     if isinstance(content, list):
-        return text("\n".join(part["text"] for part in content if isinstance(dig(part, "text"), str)))
+        return text("\n".join(part["text"] for part in content if isinstance(value_at(part, "text"), str)))
     return text(content)

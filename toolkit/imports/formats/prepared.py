@@ -36,10 +36,10 @@ def merged_notes(notes: Iterable[FileNote]) -> Iterator[str]:
     for (text, what), same in alike.items():
         subject = f"{counted(sum(note.count for note in same), what)} " if what else ""
         names = list(dict.fromkeys(note.of for note in same if note.of))
-        yield remark(same[0].code, f"{together(names)}: {subject}{text}" if names else f"{subject}{text}")
+        yield remark(same[0].code, f"{name_list(names)}: {subject}{text}" if names else f"{subject}{text}")
 
 
-def together(names: Sequence[str]) -> str:
+def name_list(names: Sequence[str]) -> str:
     """The names as one text: of many, only the first and the number of the others."""
     if len(names) <= _NAMED:
         return ", ".join(names)
@@ -70,7 +70,7 @@ def distinct_pools(named: Sequence[tuple[str, str, str]]) -> list[str]:
     return names
 
 
-def by_parts(named: Sequence[tuple[str, Set[Hashable], str]]) -> list[str]:
+def pools_of_parts(named: Sequence[tuple[str, Set[Hashable], str]]) -> list[str]:
     """The pool of each file, given (pool, content, path). Files of a pool without common content are its parts. If two
     have common content, all of its files become separate pools.
     """

@@ -48,21 +48,22 @@ MAX_NAMED = 3
 SUMS = "tokens are sums of prompt and completion; they are in completion_tokens"
 
 
-def _of_both_calls(*names: str) -> tuple[str, ...]:
+def _base_and_action_names(*names: str) -> tuple[str, ...]:
     return tuple(f"{whose}_{name}" for whose in ("base", "action") for name in names)
 
 
 COLUMNS = {
     "verdict": (
         "base_correct", "final_correct", "verified_correct", "helpful_fix", "harmful_flip", "simulated",
-        "intervention_response_empty", *_of_both_calls("finalizer_used", "tokens_estimated"),
+        "intervention_response_empty", *_base_and_action_names("finalizer_used", "tokens_estimated"),
     ),
-    "count": (*_of_both_calls("actual_tokens", "max_tokens"), "verification_tokens"),
-    "seconds": _of_both_calls("latency_s", "device_s"),
-    "number": ("gate_score", *_of_both_calls("sum_logprob"), *FEATURES),
+    "count": (*_base_and_action_names("actual_tokens", "max_tokens"), "verification_tokens"),
+    "seconds": _base_and_action_names("latency_s", "device_s"),
+    "number": ("gate_score", *_base_and_action_names("sum_logprob"), *FEATURES),
     "text": (
         "action", "base_pool", "dataset", "task_type", "split", "query", "question", "model", "base_model",
-        "base_response", *_of_both_calls("done_reason"), *RESPONSES, "base_answer", "final_answer", "gold", "cluster",
+        "base_response", *_base_and_action_names("done_reason"), *RESPONSES, "base_answer", "final_answer", "gold",
+        "cluster",
     ),
 }  # fmt: skip
 """The columns that are read, by the kind of their values."""
@@ -210,7 +211,7 @@ def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
     ThinkbackError that names the column and the first row (from 1) of a value of another kind.
     """
     table = read_sources([str(source) for source in sources], SourceRules(frozenset(COLUMNS["text"]))).table
-    rows = table.computable(table.frame.columns, COLUMNS["text"]).drop(PLACES, strict=False)
+    rows = table.with_numbers(table.frame.columns, COLUMNS["text"]).drop(PLACES, strict=False)
     if rows.is_empty():
         raise EmptyError(f"{listed(sources)} {'is' if len(sources) == 1 else 'are'} empty: no rows to import")
     for name in needed:
@@ -223,7 +224,7 @@ def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
     rows = rows.with_columns(_convert_values(rows[name], name, kind) for name, kind in kinds.items())
     if "labels" in rows.columns:
         rows = rows.with_columns(_labels(rows["labels"]))
-    for name in ("features", *_of_both_calls("usage")):
+    for name in ("features", *_base_and_action_names("usage")):
         rows = _type_object_fields(rows, name) if name in rows.columns else rows
     if "action" in rows.columns and (rows["action"] == "solve").any():
         raise ConflictError("the rows have an action `solve`, which names first attempts in a log: rename it")
@@ -312,7 +313,7 @@ def _check_labels(rows: pl.DataFrame, answered: bool) -> None:
     """
     if "labels" not in rows.columns:
         return
-    closed, gold = pl.col("labels").list.len().fill_null(0) > 0, _column(rows, "gold", pl.String())
+    closed, gold = pl.col("labels").list.len().fill_null(0) > 0, _column_or_null(rows, "gold", pl.String())
     outside = closed & ~pl.col("labels").list.contains(gold) & gold.is_not_null()
     _raise_where(rows, outside, "its `gold` is not one of its `labels`")
     for whose in ("base", "final") if answered else ():
@@ -342,8 +343,8 @@ def _check_base(rows: pl.DataFrame) -> None:
         if len(odd):
             differing = ", ".join(f"`{name}`" for name in known if (odd[name] > 1).any())
             raise ConflictError(
-                f"{_have(odd)} several base samples ({_listed(odd)}): their rows differ in {differing}; give each base"
-                " attempt an example of its own"
+                f"{_examples_have(odd)} several base samples ({_listed_ids(odd)}): their rows differ in {differing};"
+                " give each base attempt an example of its own"
             )
 
 
@@ -374,15 +375,15 @@ def _drop_repeats(rows: pl.DataFrame, drop_equal: bool, notes: list[str]) -> pl.
     accepts = rows.filter(~again & (rows["action"] == ACCEPT))
     more = accepts.filter(~accepts["example_id"].is_first_distinct())
     if len(more):
-        notes.append(f"dropped {len(more):,} accept rows: their examples have one before ({_listed(more)})")
+        notes.append(f"dropped {len(more):,} accept rows: their examples have one before ({_listed_ids(more)})")
     if again.any():
-        what = f"one of the same example, action and sample came before ({_listed(rows.filter(again))})"
+        what = f"one of the same example, action and sample came before ({_listed_ids(rows.filter(again))})"
         notes.append(f"dropped {int(again.sum()):,} rows: {what}")
     whole = rows.select(pl.struct(pl.all()).struct.json_encode()).to_series()
     equal = ~whole.is_first_distinct() & ~known & (rows["action"] != ACCEPT)
     if equal.any():
         those = rows.filter(equal)
-        what = f"{len(those):,} rows without a sample index are equal to one before ({_listed(those)})"
+        what = f"{len(those):,} rows without a sample index are equal to one before ({_listed_ids(those)})"
         text = f"{what}: kept as rollouts of their own; `drop_repeats` drops them"
         notes.append(f"dropped {what}" if drop_equal else text)
     return rows.filter(~again & ~equal if drop_equal else ~again)
@@ -397,7 +398,7 @@ def _complete_examples(rows: pl.DataFrame, exclude: bool, notes: list[str]) -> p
             continue
         if len(lacking) == len(actions):
             raise EmptyError(f"no example has a row of action `{action}`: add one for each base attempt")
-        what = f"{_have(lacking)} no row of action `{action}` ({_listed(lacking)})"
+        what = f"{_examples_have(lacking)} no row of action `{action}` ({_listed_ids(lacking)})"
         if not exclude:
             raise IncompleteError(
                 f"{what}: complete the rows, or leave those examples out with {argument('exclude_incomplete')}"
@@ -417,13 +418,14 @@ def _number_revisions(revisions: pl.DataFrame, notes: list[str]) -> pl.DataFrame
     filled = revisions.with_columns(sample_index=pl.coalesce(pl.col("sample_index").cast(pl.Int64), place))
     beyond = filled.filter(pl.col("sample_index") > MOST)
     if len(beyond):
-        raise LimitError(f"the sample indices of {_listed(beyond)} are too large: number rows 0, 1, 2 …")
+        raise LimitError(f"the sample indices of {_listed_ids(beyond)} are too large: number rows 0, 1, 2 …")
     spans = filled.group_by(of, maintain_order=True).agg(pl.col("sample_index").max() + 1, rows=pl.len())
     broken = spans.filter(pl.col("sample_index") != pl.col("rows"))
     if len(broken):
         notes.append(
-            f"{_have(broken.unique('example_id'))} a gap in the sample indices of an action ({_listed(broken)}): "
-            "revisions after it are kept and not replayed; number the rows of each action 0, 1, 2 …"
+            f"{_examples_have(broken.unique('example_id'))} a gap in the sample indices of an action"
+            f" ({_listed_ids(broken)}): revisions after it are kept and not replayed; number the rows of each"
+            " action 0, 1, 2 …"
         )
     return filled.with_columns(pl.col("sample_index").cast(pl.Int32))
 
@@ -433,9 +435,9 @@ def _examples_table(attempts: pl.DataFrame, split: str) -> pl.DataFrame:
     return attempts.select(
         "example_id",
         *[name for name in OF_EXAMPLE if name in attempts.columns],
-        dataset=_text(attempts, ("dataset", "task_type"), "recovery"),
-        split=_text(attempts, ("split",), split),
-        question=_text(attempts, ("query", "question"), ""),
+        dataset=_first_text(attempts, ("dataset", "task_type"), "recovery"),
+        split=_first_text(attempts, ("split",), split),
+        question=_first_text(attempts, ("query", "question"), ""),
     )
 
 
@@ -450,13 +452,14 @@ def _traces_table(attempts: pl.DataFrame, revisions: pl.DataFrame, pool: str, an
     bases = _call_traces(
         attempts, "base", "base", base, answered,
         pool=pl.lit(pool), action=pl.lit("solve"), sample_index=pl.lit(0, pl.Int32),
-        model=_text(attempts, ("base_model", "model"), "unknown"), text=_column(attempts, "base_response", pl.String()),
+        model=_first_text(attempts, ("base_model", "model"), "unknown"),
+        text=_column_or_null(attempts, "base_response", pl.String()),
     )  # fmt: skip
     revised = _call_traces(
         revisions, "action", "final", numbered, answered,
         pool=action, action=action, sample_index=pl.col("sample_index"), parent_id=base,
-        model=_text(revisions, ("model",), "unknown"), text=_column(revisions, response, pl.String()),
-        response_empty=_column(revisions, "intervention_response_empty", pl.Boolean()),
+        model=_first_text(revisions, ("model",), "unknown"), text=_column_or_null(revisions, response, pl.String()),
+        response_empty=_column_or_null(revisions, "intervention_response_empty", pl.Boolean()),
     )  # fmt: skip
     return pl.concat([bases, revised], how="diagonal")
 
@@ -469,7 +472,7 @@ def _call_traces(
     Prompt and completion tokens are as the usage tells them, where they make the total or none is given. Else the total
     goes to the completion's tokens, and the prompt's are 0.
     """
-    total, usage = _column(rows, f"{whose}_actual_tokens", pl.Int32()), f"{whose}_usage"
+    total, usage = _column_or_null(rows, f"{whose}_actual_tokens", pl.Int32()), f"{whose}_usage"
     known = _object_fields(rows, usage)
     cells = {name: pl.col(usage).struct.field(name) if name in known else pl.lit(None) for name in USAGE}
     prompt, completion = (cells[f"{one}_tokens"].cast(pl.Int32) for one in ("prompt", "completion"))
@@ -482,8 +485,8 @@ def _call_traces(
         answer=pl.col(f"{verdict}_answer") if answered else trace,
         correct=pl.col(f"{verdict}_correct"),
         opaque=pl.lit(not answered),
-        finish_reason=pl.coalesce(cells["done_reason"], _column(rows, f"{whose}_done_reason", pl.String())),
-        finalizer_used=_column(rows, f"{whose}_finalizer_used", pl.Boolean()),
+        finish_reason=pl.coalesce(cells["done_reason"], _column_or_null(rows, f"{whose}_done_reason", pl.String())),
+        finalizer_used=_column_or_null(rows, f"{whose}_finalizer_used", pl.Boolean()),
         prompt_tokens=pl.when(apart).then(prompt).otherwise(0).cast(pl.Int32),
         completion_tokens=pl.when(apart).then(completion).otherwise(total),
         **{name: pl.col(column).cast(types.get(name, pl.Float32())) for name, column in calls.items()},
@@ -506,18 +509,18 @@ def _object_fields(frame: pl.DataFrame, column: str) -> list[str]:
     return [field.name for field in held.fields] if isinstance(held, pl.Struct) else []
 
 
-def _text(frame: pl.DataFrame, names: Sequence[str], default: str) -> pl.Expr:
+def _first_text(frame: pl.DataFrame, names: Sequence[str], default: str) -> pl.Expr:
     """The first of some columns that is not empty, row by row; else `default`."""
     return pl.coalesce(*(pl.col(name) for name in names if name in frame.columns), pl.lit(default))
 
 
-def _column(frame: pl.DataFrame, name: str, dtype: pl.DataType) -> pl.Expr:
+def _column_or_null(frame: pl.DataFrame, name: str, dtype: pl.DataType) -> pl.Expr:
     return pl.col(name) if name in frame.columns else pl.lit(None, dtype)
 
 
-def _have(frame: pl.DataFrame) -> str:
+def _examples_have(frame: pl.DataFrame) -> str:
     return f"{counted(len(frame), 'example')} {'have' if len(frame) > 1 else 'has'}"
 
 
-def _listed(frame: pl.DataFrame) -> str:
+def _listed_ids(frame: pl.DataFrame) -> str:
     return listed(list(frame["example_id"].unique(maintain_order=True)[:MAX_NAMED]))

@@ -13,7 +13,7 @@ from typing import Any
 
 from toolkit.errors import FormatError
 from toolkit.imports.files.listing import ListedFile
-from toolkit.imports.formats.file_rows import count, dig, number, table_rows, text, texts
+from toolkit.imports.formats.file_rows import as_count, number, table_rows, text, texts, value_at
 from toolkit.imports.formats.judging import UNREAD, with_answers
 from toolkit.imports.formats.prepared import PreparedRows, Row, distinct_pools
 
@@ -56,8 +56,8 @@ def _rows(file: ListedFile) -> Iterator[Row]:
                 "index": index,
                 "text": text(completion),
                 "answer": UNREAD,
-                "completion_tokens": count(dig(tokens, index)),
-                "scores": _step_scores(dig(scores, index)),
+                "completion_tokens": as_count(value_at(tokens, index)),
+                "scores": _step_scores(value_at(scores, index)),
             }
 
 

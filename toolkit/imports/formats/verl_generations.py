@@ -16,7 +16,7 @@ from typing import Any
 from toolkit.errors import FormatError
 from toolkit.imports.files.listing import ListedFile
 from toolkit.imports.formats.file_rows import json_objects, number, text
-from toolkit.imports.formats.judging import ScoreValues, verdict
+from toolkit.imports.formats.judging import ScoreValues, as_verdict
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row
 
 _ACC, _SCORE = "acc", "score"
@@ -38,7 +38,7 @@ class _DumpFolder:
 
     def verdict(self, row: Mapping[str, Any]) -> bool | None:
         column, value = _judging_column(row)
-        return verdict(value) if value is not None and self.values[column].whole else None
+        return as_verdict(value) if value is not None and self.values[column].whole else None
 
     def notes(self, folder: str) -> Iterator[FileNote]:
         for column, seen in self.values.items():

@@ -54,12 +54,12 @@ class Columns:
         for order, name in enumerate(names):
             role = ROLES[name]
             for column in self.every:
-                place = role.place(column.name) if column.value not in self.assigned else None
+                place = role.name_fit(column.name) if column.value not in self.assigned else None
                 if place is None or (place[0] == WEAK and not weak) or (scalar and not is_scalar(column.values)):
                     continue
                 if (opened is not None and column.opened is not opened) or not role.fits(column.values):
                     continue
-                if name == "text" and ROLES["sample_index"].place(column.name) and column.values.dtype != pl.String:
+                if name == "text" and ROLES["sample_index"].name_fit(column.name) and column.values.dtype != pl.String:
                     continue
                 if role.per == "sample" or self.is_constant(column.values):
                     places.append(((place[0], order, place[1]), column))
@@ -85,7 +85,7 @@ def columns_of(rows: SourceRows, opened: Sequence[str] = ()) -> tuple[Column, ..
     for name in rows.frame.columns:
         if name in PLACES or name.startswith("__") or name == "element":
             continue
-        values = rows.computable([name])[name]
+        values = rows.with_numbers([name])[name]
         value = name
         for column in _leaf_columns(value, _quoted_name(name), values):
             columns.append(replace(column, opened=not opened or name in opened))

@@ -34,7 +34,7 @@ class Draft:
         if not self.has(key):
             self.tables.setdefault(table, {})[name] = (value, why)
 
-    def otherwise(self, key: str, value: Any) -> None:
+    def put_default(self, key: str, value: Any) -> None:
         """Sets a key to a default, unless it has a value already."""
         table, _, name = key.rpartition(".")
         if name not in self.tables.get(table, {}):

@@ -30,7 +30,7 @@ from toolkit.imports.guessing.draft import DEFAULT, GUESSED, Draft, constant_tex
 from toolkit.imports.guessing.roles import ROLES, is_scalar, plain_name
 from toolkit.imports.guessing.shapes import Shape, shape_of
 from toolkit.imports.map.expressions import TRUTHS, columns_read
-from toolkit.imports.map.mapping import ROW_ORDER, overrule
+from toolkit.imports.map.mapping import ROW_ORDER, override_setting
 
 POOL, MODEL, SPLIT = "samples", "unknown", "test"
 _ROW_IDS = {"id", "idx", "index", "uid", "uuid", "key", "request_id", "custom_id"}
@@ -58,7 +58,7 @@ def guess_mapping(sources: Sequence[str], settings: Sequence[str] = ()) -> Guess
     """
     given: dict[str, Any] = {}
     for one in settings:
-        overrule(given, one)
+        override_setting(given, one)
     shape = shape_of(sources, given)
     draft = Draft(given)
     every = Columns((*columns_of(shape.rows, shape.opened), *shape.more), shape.rows.frame.height)
@@ -69,7 +69,7 @@ def guess_mapping(sources: Sequence[str], settings: Sequence[str] = ()) -> Guess
     columns, unjudged = _put_sample_lists(draft, columns, shape)
     name = constant_text(shape.name)
     draft.put("name", name, DEFAULT)
-    draft.otherwise("examples.dataset", f"'{name}'")
+    draft.put_default("examples.dataset", f"'{name}'")
     return Guess(mapping_text(draft, shape, columns), shape.sources, name, unjudged)
 
 
@@ -133,7 +133,7 @@ def _put_example(draft: Draft, columns: Columns, shape: Shape) -> Columns:
         if best:
             draft.put(f"examples.{name}", best[0].value, reason_of(best[0]))
             columns = columns.without(best[:1])
-    draft.otherwise("examples.split", f"'{SPLIT}'")
+    draft.put_default("examples.split", f"'{SPLIT}'")
     clusters = [one for one in columns.of("cluster", scalar=True) if 1 < one.values.n_unique() < codes.n_unique()]
     if clusters:
         draft.put("examples.cluster", clusters[0].value, reason_of(clusters[0]))
@@ -229,7 +229,7 @@ def _columns_by_model(columns: Columns) -> dict[str, dict[str, str]]:
         outputs: dict[str, set[str]] = {}
         for (before, affix), names in sides.items():
             for name in names.values() if before is first else ():
-                if any(role.place(name) is not None for role in roles):
+                if any(role.name_fit(name) is not None for role in roles):
                     outputs.setdefault(name, set()).add(affix)
         best = max(outputs.values(), key=len, default=set())
         if len(best) > 1:
@@ -339,7 +339,7 @@ def _rival_golds(columns: Columns, gold: Column) -> list[Column]:
         for one in columns.of("gold", scalar=True)
         if kind != "exact"
         and one.opened == gold.opened
-        and not (ROLES["verdict"].place(one.name) and ROLES["verdict"].fits(one.values))
+        and not (ROLES["verdict"].name_fit(one.name) and ROLES["verdict"].fits(one.values))
         and reading.guess_rules_table(reading.Sample(words_of(one.values), None, None)) == {"kind": kind}
     ]
 
@@ -419,7 +419,7 @@ def _put_conditions(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Co
             names = [f"{number}" for number in range(len(parts))]
             before = frame.hstack([words_of(part.values).alias(name) for part, name in zip(parts, names, strict=True)])
             after = before.with_columns(words_of(one.values).alias("new"))
-            if after.n_unique() > before.n_unique() and not _numbers_samples(one, before):
+            if after.n_unique() > before.n_unique() and not _is_sample_index(one, before):
                 parts.append(one)
     if not draft.has("traces.pool"):
         trace["pool"] = (
@@ -432,9 +432,9 @@ def _put_conditions(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Co
     return _put_sample_index(draft, trace, columns, shape, slots)
 
 
-def _numbers_samples(one: Column, slots: pl.DataFrame) -> bool:
+def _is_sample_index(one: Column, slots: pl.DataFrame) -> bool:
     """Whether a column that may be a setting differs in each row of an example, as an index does."""
-    weak = ROLES["sample_index"].place(one.name)
+    weak = ROLES["sample_index"].name_fit(one.name)
     rows = slots.with_columns(words_of(one.values).alias("new"))
     return weak is not None and not rows.is_duplicated().any() and bool(slots.is_duplicated().any())
 
@@ -463,7 +463,7 @@ def _put_sample_index(
         candidates = [one for one in candidates if one.values.n_unique() > 1 and not one.values.null_count()]
         apart = [one for one in candidates if not slots.with_columns(i=one.values).is_duplicated().any()]
         if apart:
-            one = apart[0] if len(apart) == 1 else _same_order(apart, slots)
+            one = apart[0] if len(apart) == 1 else _agreeing_index(apart, slots)
             first, consecutive = _index_range(one.values, slots)
             if consecutive:
                 value = one.value if first == 0 else f"{one.value} - {first}"
@@ -481,7 +481,7 @@ def _put_sample_index(
     return columns
 
 
-def _same_order(apart: Sequence[Column], slots: pl.DataFrame) -> Column:
+def _agreeing_index(apart: Sequence[Column], slots: pl.DataFrame) -> Column:
     """The first of several index columns, if all of them sort samples alike."""
     names = [*slots.columns]
     ranks = [slots.with_columns(i=one.values).select(pl.col("i").rank().over(names)).to_series() for one in apart]
@@ -607,13 +607,14 @@ def _unjudged_text(columns: Columns, out: _OutputColumns) -> str:
     graded = [one for one in columns.of("verifier") if one.values.dtype != pl.Boolean]
     if graded:
         one, known = graded[0], graded[0].values.drop_nulls()
-        top = _scale_of(float(known.max() or 0.0))  # type: ignore[arg-type]
+        top = _score_scale(float(known.max() or 0.0))  # type: ignore[arg-type]
         settings = [setting_text("traces.correct", f"{one.value} >= {0.7 * top:g}")]
         if float(known.min() or 0.0) >= 0:  # type: ignore[arg-type]
             settings.append(setting_text("traces.credit", f"{one.value} / {top:g}" if top != 1 else one.value))
         return (
             f"nothing says which answers are right: there is neither gold nor a verdict; `{one.value}` grades from"
-            f" {_number(known.min())} to {_number(known.max())}: where that is a judge's, write {' '.join(settings)}"
+            f" {_number_text(known.min())} to {_number_text(known.max())}: where that is a judge's,"
+            f" write {' '.join(settings)}"
         )
     questions, group = "", columns.group
     if out.answer is not None and out.text is None and group is not None and group.n_unique() == len(group):
@@ -628,11 +629,11 @@ def _unjudged_text(columns: Columns, out: _OutputColumns) -> str:
     )
 
 
-def _number(value: Any) -> str:
+def _number_text(value: Any) -> str:
     return f"{float(value):g}"
 
 
-def _scale_of(top: float) -> float:
+def _score_scale(top: float) -> float:
     return next((scale for scale in (1.0, 5.0, 10.0, 100.0) if top <= scale), top)
 
 

@@ -33,7 +33,7 @@ class Role:
     weak: tuple[str, ...] = setting(())
     ends: tuple[str, ...] = setting(())
 
-    def place(self, path: str) -> tuple[int, int] | None:
+    def name_fit(self, path: str) -> tuple[int, int] | None:
         """How well a column's name fits: its strength and its place among the role's names; None where it doesn't."""
         whole = plain_name(path)
         last = plain_name(re.split(r"[.\]\['\"]+", path.rstrip("]'\""))[-1])

@@ -18,7 +18,7 @@ from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar
 from toolkit.imports.map import opening
 from toolkit.imports.map.expressions import SourceRows
 from toolkit.imports.map.mapping import ImportMapping
-from toolkit.imports.rows.source_table import SourceTable, stacked
+from toolkit.imports.rows.source_table import SourceTable, stack_tables
 from toolkit.imports.rows.sources import SourceList, find_sources, read_beside, source_blocks
 from toolkit.settings import from_table
 from toolkit.work_places import remove, scratch_folder
@@ -66,7 +66,7 @@ def shape_of(sources: Sequence[str], given: Mapping[str, Any]) -> Shape:
     plan = _empty_mapping(keys)
     files, table = _read_files(sources, plan)
     if not table.frame.height:
-        raise EmptyError(f"the source holds no rows: {files.names}")
+        raise EmptyError(f"the source holds no rows: {files.names_text}")
     chosen = tuple(sources)
     if "join" not in given:
         chosen, join = _split_joined_file(files, table, sources)
@@ -105,10 +105,10 @@ def _read_files(sources: Sequence[str], plan: ImportMapping) -> tuple[SourceList
             size += int(table.frame.estimated_size())
             if size > ENOUGH:
                 break
-        return files, stacked(tables, ())
+        return files, stack_tables(tables, ())
     except pl.exceptions.PolarsError as error:
         raise MismatchError(
-            f"the files {files.names} hold columns of one name but different types: {first_line(error)}"
+            f"the files {files.names_text} hold columns of one name but different types: {first_line(error)}"
         ) from None
     finally:
         remove(folder)
@@ -124,8 +124,8 @@ def _opened_rows(plan: ImportMapping, table: SourceTable, files: SourceList) -> 
     other = None
     if plan.join is not None:
         rules = replace(opening.source_rules(plan), columns=None)
-        other = opening.beside(plan, plan.join, read_beside(plan.join.file, files.folder, rules))
-    return opening.opened_rows(plan, table, other).where("where", plan.where)
+        other = opening.read_joined_rows(plan, plan.join, read_beside(plan.join.file, files.folder, rules))
+    return opening.opened_rows(plan, table, other).filter_rows("where", plan.where)
 
 
 def _dataset_name(files: SourceList, sources: Sequence[str]) -> str:
@@ -188,13 +188,13 @@ def _join_keys(
 ) -> dict[str, str]:
     """The columns in which a file equals the others, by name or by their role as ids: {its column: theirs}."""
     both = [name for name in beside.columns if name in mine & other_names]
-    ids = [name for name in both if ROLES["id"].place(name) is not None or name in ("qid", "docno")]
+    ids = [name for name in both if ROLES["id"].name_fit(name) is not None or name in ("qid", "docno")]
     if set(ids) >= {"qid", "docno"}:
         return {"qid": "qid", "docno": "docno"}
     pairs = [(name, name) for name in ids]
     if not pairs:
         first_ids, other = (
-            [name for name in names if ROLES["id"].place(name) is not None] for names in (mine, other_names)
+            [name for name in names if ROLES["id"].name_fit(name) is not None] for names in (mine, other_names)
         )
         pairs = [(one, two) for one in first_ids for two in other]
     for one, two in pairs:
@@ -206,7 +206,7 @@ def _join_keys(
 
 
 def _may_have_role(column: Column, *roles: str) -> bool:
-    return any(ROLES[name].place(column.name) is not None for name in roles)
+    return any(ROLES[name].name_fit(column.name) is not None for name in roles)
 
 
 def _records_path(table: SourceTable) -> str | None:
@@ -242,7 +242,7 @@ def _holds_objects(kind: Any) -> bool:
 
 
 def _name_fits_role(name: str, *roles: str) -> bool:
-    return any(ROLES[role].place(name) is not None for role in roles)
+    return any(ROLES[role].name_fit(name) is not None for role in roles)
 
 
 def _with_path_columns(shape: Shape, files: SourceList, given: Mapping[str, Any]) -> Shape:
@@ -317,7 +317,7 @@ def _may_be_questions(shape: Shape, paths: Sequence[str]) -> bool:
 
 def _is_only_output(gold: Column, columns: Columns) -> bool:
     """Whether a column that may be gold, such as `answer`, is what models answered: verdicts judge nothing else."""
-    place = ROLES["gold"].place(gold.name)
+    place = ROLES["gold"].name_fit(gold.name)
     others = [one for one in columns.every if one.value != gold.value]
     outputs = [one for one in others if _may_have_role(one, "answer", "text") or as_lists(one.values) is not None]
     return place is not None and place[0] == WEAK and not outputs and bool(columns.of("verdict", weak=False))
@@ -458,7 +458,7 @@ def _is_samples(column: Column, values: pl.Series) -> bool:
     """Whether a list column holds samples, by its name and by elements that are texts, numbers or outputs."""
     if column.name.rpartition(".")[2].lower() in _OPTIONS or not _may_have_role(column, "text", "answer"):
         return False
-    if ROLES["gold"].place(column.name) == (WEAK, 0) and float(values.list.len().mean() or 0.0) <= 1:  # type: ignore[arg-type]
+    if ROLES["gold"].name_fit(column.name) == (WEAK, 0) and float(values.list.len().mean() or 0.0) <= 1:  # type: ignore[arg-type]
         return False
     inner = values.dtype.inner if isinstance(values.dtype, pl.List) else None
     if isinstance(inner, pl.Struct):
@@ -486,7 +486,7 @@ def _opened_list(samples: Sequence[Column], lists: Mapping[str, pl.Series]) -> C
 def _beside_samples(column: Column, values: pl.Series, sizes: pl.Series) -> bool:
     """Whether a list column has one element for each sample."""
     plain = column.name.rpartition(".")[2].lower()
-    gold = ROLES["gold"].place(column.name) is not None and ROLES["answer"].place(column.name) is None
+    gold = ROLES["gold"].name_fit(column.name) is not None and ROLES["answer"].name_fit(column.name) is None
     return (
         plain not in _OPTIONS
         and not gold
@@ -522,12 +522,12 @@ def _question_totals(rows: SourceRows, opened: Sequence[str]) -> frozenset[str]:
 
 
 def _has_strong_name(column: Column, role: str) -> bool:
-    place = ROLES[role].place(column.name)
+    place = ROLES[role].name_fit(column.name)
     return (
         place is not None
         and place[0] != WEAK
-        and ROLES["question"].place(column.name) is None
-        and ROLES["gold"].place(column.name) is None
+        and ROLES["question"].name_fit(column.name) is None
+        and ROLES["gold"].name_fit(column.name) is None
     )
 
 

@@ -54,7 +54,7 @@ class SourceRows(SourceTable):
     mapping: str
     partial: bool = False
 
-    def where(self, key: str, condition: Value | None) -> SourceRows:
+    def filter_rows(self, key: str, condition: Value | None) -> SourceRows:
         """Only the rows for which an expression is true. Null counts as not true."""
         if condition is None:
             return self
@@ -69,7 +69,7 @@ class SourceRows(SourceTable):
         The numbers of the columns `texts` are texts, as the files write them.
         """
         if isinstance(value, str) and value in self.frame.columns:
-            return self.computable([value], texts)[value].alias(key)
+            return self.with_numbers([value], texts)[value].alias(key)
         if not isinstance(value, str):
             return pl.repeat(value, self.frame.height, eager=True).alias(key)
         parsed = expression(value)
@@ -80,23 +80,23 @@ class SourceRows(SourceTable):
         self._check_columns(key, value, parsed, names)
         try:
             frame, whole = self._with_path_columns(parsed, texts, names)
-            result = pl.sql_expr(parsed.with_reduced(whole))
+            result = pl.sql_expr(parsed.sql_of_reduced_lists(whole))
             return _evaluate(frame, result.alias(key))
         except PathError as error:
             raise self.error(f"`{key} = {value!r}` {error}") from None
         except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
-            reason = parsed.readable(first_line(error))
+            reason = parsed.with_user_paths(first_line(error))
             hint = _OF_TEXTS if _ON_TEXTS.search(reason) else ""
             raise self.error(f"`{key} = {value!r}` can't be computed: {reason}{hint}") from None
 
-    def row_by_row(self, value: Value) -> bool:
+    def depends_on_row_alone(self, value: Value) -> bool:
         """Whether each value of an expression depends on its own row alone; true also where it cannot be computed."""
         if not isinstance(value, str) or value in self.frame.columns:
             return True
         parsed = expression(value)
         one = replace(self, frame=self.frame.head(1))
         try:
-            result = pl.sql_expr(parsed.with_reduced(one._with_path_columns(parsed, (), parsed.roots())[1]))
+            result = pl.sql_expr(parsed.sql_of_reduced_lists(one._with_path_columns(parsed, (), parsed.roots())[1]))
         except (PathError, pl.exceptions.PolarsError, BaseExceptionGroup):
             return True
         return _OF_OTHERS.isdisjoint(re.findall(r'"(\w+)"', result.meta.serialize(format="json")))
@@ -117,7 +117,7 @@ class SourceRows(SourceTable):
         self, parsed: Expression, texts: Collection[str], names: list[str]
     ) -> tuple[pl.DataFrame, set[str]]:
         """The rows with the value of each path as a column, and the places of the paths whose lists were reduced."""
-        frame = self.computable(names, texts)
+        frame = self.with_numbers(names, texts)
         whole = set()
         placed = []
         for name, use in parsed.places.items():
@@ -148,7 +148,7 @@ class SourceRows(SourceTable):
         names = [name for name in columns_read([value], self.frame.columns) if name in self.numbers]
         if not names:
             return self.compute(key, value)
-        passed = parsed.untouched(_passed_columns(parsed.sql)).intersection(names)
+        passed = parsed.unchanged_columns(_passed_columns(parsed.sql)).intersection(names)
         computed = self.compute(key, value) if len(passed) < len(names) else None
         if computed is not None and computed.dtype.is_numeric():
             # A number that is one of the columns' own: `NULLIF(answer, -1)`.
@@ -177,7 +177,7 @@ class SourceRows(SourceTable):
             raise self.error(f"`{key}` is `{raw[row]}` {self.place(row)}, which is not {what}{advice}")
         return column
 
-    def finite(self, key: str, values: pl.Series) -> pl.Series:
+    def check_finite(self, key: str, values: pl.Series) -> pl.Series:
         """Returns values, or lists of them, unchanged. ThinkbackError where one is NaN or infinite: a log has none."""
         listed = isinstance(values.dtype, pl.List) and values.dtype.inner in (pl.Float32, pl.Float64)
         if not listed and not values.dtype.is_float():
@@ -197,7 +197,7 @@ class SourceRows(SourceTable):
     def column(self, table: str, name: str, value: Value, place: str = "") -> pl.Series:
         """A column of a log's table in its type, checked for values that no log may hold. Errors call it `place`."""
         key, column = f"{place or table}.{name}", schema_of(table)[name]
-        values = self.finite(key, self.typed(key, value, column.dtype, required=not column.nullable))
+        values = self.check_finite(key, self.typed(key, value, column.dtype, required=not column.nullable))
         if name in COUNTS and (values < 0).any():
             row = first_true((values < 0).fill_null(False))
             hint = (

@@ -22,7 +22,7 @@ from toolkit.errors import (
     NotFoundError,
     RequiredError,
     UnknownError,
-    errors_begin,
+    error_prefix,
     quote,
     suggest,
 )
@@ -306,7 +306,7 @@ class ImportMapping:
         return {name: tables for name in ("rounds", "checks") if (tables := getattr(self, name))}
 
 
-def overrule(top: dict[str, Any], given: str) -> None:
+def override_setting(top: dict[str, Any], given: str) -> None:
     """Writes a `KEY=VALUE` setting over a mapping's tables. A value that is not TOML is a text."""
     key, equals, text = given.partition("=")
     *tables, name = key.strip().split(".")
@@ -345,8 +345,8 @@ def read_mapping(mapping: str | Path, settings: Sequence[str] = ()) -> ImportMap
     named = f"mapping `{path.name}`"
     given = parse_toml(read_text(path, named), named)
     for one in settings:
-        overrule(given, one)
-    with errors_begin(f"{named}: "):
+        override_setting(given, one)
+    with error_prefix(f"{named}: "):
         keys = from_table(ImportMapping, {"examples": {}, **given})
         if not keys.traces and not keys.rows:
             raise RequiredError("`[traces]` is missing: map the columns of traces in it (or `[rounds]`, `[checks]`)")

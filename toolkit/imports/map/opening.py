@@ -13,7 +13,7 @@ from toolkit.imports.files.literals import has_type, parse_lists, type_instance
 from toolkit.imports.files.paths import expression, fields_of
 from toolkit.imports.map.expressions import SourceRows, columns_read
 from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, JoinedFile, OpenedList, Value
-from toolkit.imports.rows.json_files import DOCUMENT, Records
+from toolkit.imports.rows.json_files import DOCUMENT, RowPath
 from toolkit.imports.rows.source_table import NamedColumns, SourceTable
 from toolkit.imports.rows.sources import PLACES, SourceRules
 from toolkit.log import schema_of
@@ -22,23 +22,23 @@ ELEMENT = "element"
 
 
 @dataclass(frozen=True)
-class Beside:
+class KeyedRows:
     """The file that `join` names: its rows, and their keys."""
 
     rows: SourceRows
     keys: pl.DataFrame
 
 
-def beside(plan: ImportMapping, join: JoinedFile, table: SourceTable) -> Beside:
+def read_joined_rows(plan: ImportMapping, join: JoinedFile, table: SourceTable) -> KeyedRows:
     """Reads the joined file's keys. ThinkbackError where two rows have the same key."""
     rows = SourceRows(table.frame, table.numbers, plan.file, others=table.others)
     keys = _join_keys(rows, join, list(join.on), join.file)
     if keys.is_duplicated().any():
         raise rows.error(f"`{join.file}` holds several rows of one {', '.join(join.on)}: keep one")
-    return Beside(rows, keys)
+    return KeyedRows(rows, keys)
 
 
-def opened_rows(plan: ImportMapping, table: SourceTable, other: Beside | None) -> SourceRows:
+def opened_rows(plan: ImportMapping, table: SourceTable, other: KeyedRows | None) -> SourceRows:
     """The rows of files, or of a part of them, with the joined file and with lists opened, before `where`."""
     if plan.join is not None and other is not None:
         table = _join_rows(plan, plan.join, table, other)
@@ -64,7 +64,7 @@ def _keys_as_text(rows: SourceRows, keys: pl.DataFrame, values: Sequence[str], o
     )
 
 
-def _join_rows(plan: ImportMapping, join: JoinedFile, table: SourceTable, other: Beside) -> SourceTable:
+def _join_rows(plan: ImportMapping, join: JoinedFile, table: SourceTable, other: KeyedRows) -> SourceTable:
     """The rows with further columns from a file that has one row for each key."""
     rows = SourceRows(table.frame, table.numbers, plan.file)
     source_keys = _join_keys(rows, join, list(join.on.values()), "the source")
@@ -117,12 +117,12 @@ def opened_lists(rows: SourceRows, together: Sequence[OpenedList], element: str)
 def source_rules(plan: ImportMapping) -> SourceRules:
     """The rules for reading files that a mapping implies."""
     fields = tuple(dict.fromkeys(name for value in every_value(plan) for name in fields_of(value, DOCUMENT)))
-    records = Records(plan.records, fields) if plan.records is not None else None
+    records = RowPath(plan.records, fields) if plan.records is not None else None
     joined = plan.join.file if plan.join is not None else None
     keys = plan.join.on if plan.join is not None else ()
     names = {*columns_read([*every_value(plan), *keys]), *PLACES, "source_run"}
     names |= {name.removesuffix("_right") for name in names}
-    columns = NamedColumns(frozenset(names), bool(by_row_order(plan)))
+    columns = NamedColumns(frozenset(names), bool(tables_in_row_order(plan)))
     return SourceRules(text_columns(plan), records, plan.path, joined, columns=columns)
 
 
@@ -182,6 +182,6 @@ def is_constant(value: Value) -> bool:
     return not isinstance(value, str) or re.fullmatch(r"\s*'[^']*'\s*", value) is not None
 
 
-def by_row_order(plan: ImportMapping) -> list[int]:
+def tables_in_row_order(plan: ImportMapping) -> list[int]:
     """The numbers of the `[traces]` tables whose samples are numbered by row order."""
     return [index for index, table in enumerate(plan.traces) if table.columns["sample_index"] == ROW_ORDER]

@@ -31,13 +31,13 @@ KEY, DOCUMENT = "record_key", "document"
 
 
 @dataclass(frozen=True)
-class Records:
+class RowPath:
     """Where rows lie in JSON documents. `fields`: document fields that each row repeats in its column `document`."""
 
     path: str
     fields: tuple[str, ...] = ()
 
-    def of(self, documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    def rows_of(self, documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """Yields the rows in each document. ValueError where one has none under the path."""
         for number, document in enumerate(documents, 1):
             content = document if self.path == WHOLE else value_at_path(document, self.path)
@@ -66,7 +66,7 @@ def _rows(content: Any, key: dict[str, str]) -> Iterator[Any]:
 def json_lines(
     content: bytes,
     texts: Collection[str],
-    records: Records | None = None,
+    records: RowPath | None = None,
     line: int = 1,
     columns: NamedColumns | None = None,
 ) -> SourceTable:
@@ -77,7 +77,7 @@ def json_lines(
     file has more than `MOST_KEYS` keys, an object of as many is a JSON text.
     """
     if records is not None:
-        return _from_objects(list(records.of(_line_objects(content, line))), columns)
+        return _from_objects(list(records.rows_of(_line_objects(content, line))), columns)
     if _key_count(content) > MOST_KEYS:  # polars' time grows with the square of the keys
         return _from_objects(list(_line_objects(content, line)), columns)
     try:
@@ -86,7 +86,7 @@ def json_lines(
     except pl.exceptions.PolarsError:
         return _from_objects(list(_line_objects(content, line)), columns)
     rewritten = [name for name, dtype in frame.schema.items() if _may_be_inexact(frame[name], dtype)]
-    rewritten += _respelt_columns(content, {name: dtype for name, dtype in frame.schema.items()
+    rewritten += _columns_spelt_differently(content, {name: dtype for name, dtype in frame.schema.items()
                                       if name in texts and name not in rewritten})  # fmt: skip
     if not rewritten:
         return SourceTable(frame, {}, others=others)
@@ -117,7 +117,7 @@ def _may_be_inexact(values: pl.Series, dtype: pl.DataType) -> bool:
     return bool((values.abs() >= EXACT).any())
 
 
-def _respelt_columns(content: bytes, columns: Mapping[str, pl.DataType]) -> list[str]:
+def _columns_spelt_differently(content: bytes, columns: Mapping[str, pl.DataType]) -> list[str]:
     """The columns in which a number may be spelt differently from the file: `2.0` for `2`, or `2` in a text."""
     keys = {name: json.dumps(name, ensure_ascii=False) for name, dtype in columns.items() if dtype == pl.String}
     odd = [name for name, key in keys.items() if not key.isascii()]  # it may be escaped in the file
@@ -149,7 +149,7 @@ def _line_objects(content: bytes, first: int = 1) -> Iterator[dict[str, Any]]:
 
 
 def json_list(
-    content: bytes, texts: Collection[str], records: Records | None = None, columns: NamedColumns | None = None
+    content: bytes, texts: Collection[str], records: RowPath | None = None, columns: NamedColumns | None = None
 ) -> SourceTable:
     """Reads a JSON list: a row for each object, or for each of its `records`. A single object is a list of one.
 
@@ -162,7 +162,7 @@ def json_list(
     rows = value if isinstance(value, list) else [value]
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError("it is not a list of objects")
-    return _from_objects(rows if records is None else list(records.of(rows)), columns)
+    return _from_objects(rows if records is None else list(records.rows_of(rows)), columns)
 
 
 def _from_objects(rows: Sequence[dict[str, Any]], columns: NamedColumns | None) -> SourceTable:

@@ -17,8 +17,8 @@ from pathlib import Path
 import polars as pl
 
 from toolkit.errors import ThinkbackError
-from toolkit.imports.rows.source_table import SourceTable, TableTypes, as_types, common_types, types_of
-from toolkit.log.read.example_blocks import cuts
+from toolkit.imports.rows.source_table import SourceTable, TableTypes, common_types, types_of, with_common_types
+from toolkit.log.read.example_blocks import group_examples
 
 PART_BYTES = 96 * 2**20
 """Approximate bytes of rows in memory at one time."""
@@ -58,7 +58,7 @@ class _SortedRows:
                 table = SourceTable(
                     pl.scan_parquet(run.path, glob=False).slice(first, rows).collect(), run.types.numbers
                 )
-                frames.append(as_types(table, self.types).frame)
+                frames.append(with_common_types(table, self.types).frame)
         return SourceTable(pl.concat(frames).sort(AT).drop(AT), self.types.numbers)
 
     def keys(self) -> pl.Series:
@@ -114,7 +114,7 @@ def _sorted_runs(
         if types is None or not stable or failure is not None:
             continue
         try:
-            rows, keys = prepare(as_types(block, types))
+            rows, keys = prepare(with_common_types(block, types))
         except ThinkbackError as error:
             failure = error
             continue
@@ -149,4 +149,6 @@ def _key_ranges(runs: Sequence[_SortedRun]) -> list[tuple[str, str]]:
         return []
     sizes = [run.keys.select(KEY, size=(pl.col("len") * run.bytes_per_row).cast(pl.Int64)) for run in runs]
     total = pl.concat(sizes).group_by(KEY).agg(pl.col("size").sum()).sort(KEY)
-    return [(total[KEY][start], total[KEY][end - 1]) for start, end in cuts(total["size"].to_numpy(), PART_BYTES)]
+    return [
+        (total[KEY][start], total[KEY][end - 1]) for start, end in group_examples(total["size"].to_numpy(), PART_BYTES)
+    ]

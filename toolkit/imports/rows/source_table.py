@@ -28,7 +28,7 @@ class SourceTable:
     numbers: Mapping[str, pl.DataType]
     others: tuple[str, ...] = field(default=(), kw_only=True)
 
-    def computable(self, names: Collection[str], texts: Collection[str] = ()) -> pl.DataFrame:
+    def with_numbers(self, names: Collection[str], texts: Collection[str] = ()) -> pl.DataFrame:
         """The rows with the numbers of the columns `names` as numbers, not text, except in the columns `texts`."""
         wanted = [name for name in names if name in self.numbers and name not in texts]
         return self.frame.with_columns(pl.col(name).cast(self.numbers[name]) for name in wanted)
@@ -56,7 +56,7 @@ class TableTypes:
 def types_of(table: SourceTable) -> TableTypes:
     """The column types of a table."""
     integers = [name for name in table.frame.columns if table.kind(name).is_integer()]
-    values = table.computable(integers).select(integers)
+    values = table.with_numbers(integers).select(integers)
     odd = values.select(((pl.all() > EXACT) | (pl.all() < -EXACT)).any()).row(0) if integers else ()
     large = frozenset(name for name, too_large in zip(integers, odd, strict=True) if too_large)
     return TableTypes(dict(table.frame.schema), table.numbers, large)
@@ -124,7 +124,7 @@ LINE = "__line"
 """The column of hashes of whole rows."""
 
 
-def as_types(table: SourceTable, types: TableTypes) -> SourceTable:
+def with_common_types(table: SourceTable, types: TableTypes) -> SourceTable:
     """The rows in common types. Columns that only other parts have are null."""
     frame = table.frame
     if dict(frame.schema) != types.held or list(frame.columns) != list(types.held):
@@ -135,9 +135,9 @@ def as_types(table: SourceTable, types: TableTypes) -> SourceTable:
     return SourceTable(frame, types.numbers, others=table.others)
 
 
-def stacked(tables: Sequence[SourceTable], texts: Collection[str]) -> SourceTable:
+def stack_tables(tables: Sequence[SourceTable], texts: Collection[str]) -> SourceTable:
     """The rows of several tables one after the other, in their `common_types`."""
     if len(tables) < 2:
         return tables[0] if tables else SourceTable(pl.DataFrame(), {})
     types = common_types([types_of(table) for table in tables], texts)
-    return SourceTable(pl.concat([as_types(table, types).frame for table in tables]), types.numbers)
+    return SourceTable(pl.concat([with_common_types(table, types).frame for table in tables]), types.numbers)

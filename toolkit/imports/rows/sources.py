@@ -41,8 +41,8 @@ from toolkit.imports.rows.dialects import (
     utf8_content,
     white_space_rows,
 )
-from toolkit.imports.rows.json_files import Records, json_lines, json_list
-from toolkit.imports.rows.source_table import LINE, NamedColumns, SourceTable, stacked
+from toolkit.imports.rows.json_files import RowPath, json_lines, json_list
+from toolkit.imports.rows.source_table import LINE, NamedColumns, SourceTable, stack_tables
 
 PLACES = ("source_file", "source_path", "source_row")
 BLOCK_BYTES = 48 * 2**20
@@ -64,7 +64,7 @@ class SourceRules:
     """
 
     texts: Collection[str] = ()
-    records: Records | None = None
+    records: RowPath | None = None
     path: str | None = None
     beside: str | None = None
     runs: Mapping[str, str] | None = None
@@ -93,7 +93,7 @@ class SourceList:
     """Files of folders whose paths do not fit the mapping's `path`."""
 
     @property
-    def names(self) -> str:
+    def names_text(self) -> str:
         return listed([listing.plain_path(file.address).name for file in self.files[:3]])
 
 
@@ -136,10 +136,10 @@ def read_files(sources: SourceList, rules: SourceRules) -> _SourceFiles:
     digests: dict[str, str] = {}
     tables = list(source_blocks(sources, rules, None, digests))
     try:
-        every = stacked(tables, rules.texts)
+        every = stack_tables(tables, rules.texts)
     except pl.exceptions.PolarsError as error:
         raise MismatchError(
-            f"the files {sources.names} hold columns of one name but different types: {first_line(error)}"
+            f"the files {sources.names_text} hold columns of one name but different types: {first_line(error)}"
         ) from None
     others = tuple(dict.fromkeys(name for table in tables for name in table.others))
     return _SourceFiles(replace(every, others=others), tuple(digests.items()))
@@ -150,7 +150,7 @@ def read_beside(file: str, folder: str, rules: SourceRules) -> SourceTable:
     absolute = "://" in file or file.startswith("/")
     address = file if absolute or not folder else f"{folder}/{file}"
     alone = SourceRules(rules.texts, columns=rules.columns)
-    return stacked([table for table, _ in _file_blocks(_OpenedFile(address, None), alone)], rules.texts)
+    return stack_tables([table for table, _ in _file_blocks(_OpenedFile(address, None), alone)], rules.texts)
 
 
 def source_blocks(
@@ -293,7 +293,7 @@ class _OpenedFile:
         return copy
 
 
-def _lines(opened: _OpenedFile, rules: SourceRules) -> Iterator[SourceTable]:
+def _read_lines(opened: _OpenedFile, rules: SourceRules) -> Iterator[SourceTable]:
     rest, line, quiet = b"", 1, False
     whole = opened.folder is None or has_wide_signs(opened.first_bytes())
     for chunk in opened.chunks(-1 if whole else BLOCK_BYTES):
@@ -310,11 +310,11 @@ def _lines(opened: _OpenedFile, rules: SourceRules) -> Iterator[SourceTable]:
         yield json_lines(rest, rules.texts, rules.records, line, rules.columns)
 
 
-def _document(opened: _OpenedFile, rules: SourceRules) -> Iterator[SourceTable]:
+def _read_document(opened: _OpenedFile, rules: SourceRules) -> Iterator[SourceTable]:
     yield json_list(opened.text(), rules.texts, rules.records, rules.columns)
 
 
-def _table(
+def _read_table(
     opened: _OpenedFile,
     rules: SourceRules,
     read: Callable[[IO[bytes]], pl.DataFrame],
@@ -427,14 +427,14 @@ def _number_columns(counts: Mapping[str, Mapping[str, int] | None]) -> dict[str,
     return kinds
 
 
-def _separated(separator: str) -> Callable[[_OpenedFile, SourceRules], Iterator[SourceTable]]:
+def _separated_reader(separator: str) -> Callable[[_OpenedFile, SourceRules], Iterator[SourceTable]]:
     read = partial(pl.read_csv, separator=separator, infer_schema=False)
     scan = partial(pl.scan_csv, separator=separator, infer_schema=False, glob=False)
-    return partial(_table, read=read, scan=scan, larger=1, texts=True)
+    return partial(_read_table, read=read, scan=scan, larger=1, texts=True)
 
 
 _PARQUET = partial(
-    _table,
+    _read_table,
     read=pl.read_parquet,
     scan=partial(pl.scan_parquet, glob=False, hive_partitioning=False),
     larger=listing.SHRUNK,
@@ -454,7 +454,8 @@ def _trec_table(opened: _OpenedFile, rules: SourceRules, columns: Sequence[str])
 
 _BINARY = (".parquet", ".pq")
 _READERS: Mapping[str, Callable[[_OpenedFile, SourceRules], Iterator[SourceTable]]] = {
-    ".parquet": _PARQUET, ".pq": _PARQUET, ".csv": _separated(","), ".tsv": _separated("\t"),
-    ".jsonl": _lines, ".ndjson": _lines, ".json": _document, ";": _separated(";"), "|": _separated("|"),
+    ".parquet": _PARQUET, ".pq": _PARQUET, ".csv": _separated_reader(","), ".tsv": _separated_reader("\t"),
+    ".jsonl": _read_lines, ".ndjson": _read_lines, ".json": _read_document, ";": _separated_reader(";"),
+    "|": _separated_reader("|"),
     "run": partial(_trec_table, columns=RUN), "qrels": partial(_trec_table, columns=QRELS),
 }  # fmt: skip

@@ -141,12 +141,13 @@ def _check_counting(faults: Faults, table: str, rows: pl.DataFrame, group: list[
 
     def message(row: dict[str, object]) -> str:
         missing = int(str(row["before"])) + 1
-        return f"{backticked(row[name])} comes without {name} {missing} ({_where(row, group)}): log every {name} from 0"
+        where = _group_text(row, group)
+        return f"{backticked(row[name])} comes without {name} {missing} ({where}): log every {name} from 0"
 
     faults.add_rows(table, name, "gap", broken, message)
 
 
-def _where(row: Mapping[str, object], group: Sequence[str]) -> str:
+def _group_text(row: Mapping[str, object], group: Sequence[str]) -> str:
     return ", ".join(f"{name.removesuffix('_id')} {backticked(row[name])}" for name in group)
 
 
@@ -163,12 +164,12 @@ def _check_positions(
     faults.add_rows(table, "position", "beyond-length", beyond, message)
     ordered = placed.sort(*group, order, ROW).with_columns(before=pl.col("position").shift().over(group))
 
-    def fallen(row: dict[str, object]) -> str:
-        where = f"{_where(row, group)}, {order} {row[order]}"
+    def falling_message(row: dict[str, object]) -> str:
+        where = f"{_group_text(row, group)}, {order} {row[order]}"
         return f"{row['position']} comes after {row['before']} ({where}): words that were seen stay seen"
 
     falls = ordered.filter(pl.col("position") < pl.col("before"))
-    faults.add_rows(table, "position", "falls", falls, fallen)
+    faults.add_rows(table, "position", "falls", falls, falling_message)
 
 
 _CLAIM = ["example_id", "pool", "claim"]
@@ -198,7 +199,9 @@ def _check_claims(faults: Faults, checks: pl.DataFrame, examples: pl.DataFrame) 
 
 def _changed_message(name: str, unit: str, group: Sequence[str], row: dict[str, object]) -> str:
     value, first = (f"`{str(row[key]).lower()}`" for key in (name, "before"))
-    return f"{value}, but an earlier row has {first} ({_where(row, group)}): write the same on every row of a {unit}"
+    return (
+        f"{value}, but an earlier row has {first} ({_group_text(row, group)}): write the same on every row of a {unit}"
+    )
 
 
 def _check_stages(faults: Faults, checks: pl.DataFrame) -> None:

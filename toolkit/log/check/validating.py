@@ -13,7 +13,7 @@ from toolkit.log.check.relations import check_relations
 from toolkit.log.check.values import check_states, check_values
 from toolkit.log.contract.problems import UNFINISHED, LogError, Problem, Report, raise_first
 from toolkit.log.contract.schema import HIDDEN, check_table, kind_of
-from toolkit.log.read.checked_shards import keep_shards, known_shards
+from toolkit.log.read.checked_shards import known_shards, remember_shards
 from toolkit.log.read.log import Log
 
 CHECKS = "3"
@@ -45,7 +45,7 @@ def check_log(log: Log, tables: Sequence[str] = REPLAYED) -> None:
     else:
         problems = _examine_tables(log, wanted, deep=False).problems
     raise_first(problems)
-    keep_shards(rows)
+    remember_shards(rows)
 
 
 def _examine_tables(log: Log, tables: tuple[str, ...], deep: bool) -> Report:

@@ -14,7 +14,7 @@ from toolkit.log.check.faults import Faults, Message, message_of
 from toolkit.log.contract.conversion import not_finite
 from toolkit.log.contract.problems import Problem, backticked
 from toolkit.log.contract.schema import CALL_COSTS, COUNTS, kind_of, schema_of
-from toolkit.log.read.footers import chunks_read
+from toolkit.log.read.footers import column_chunks
 from toolkit.log.read.log import ROW, collect
 
 STAGES = ("stream", "revision")
@@ -259,6 +259,6 @@ def _state_is_encoded(file: Any) -> bool:
     paths = [schema.column(place).path for place in range(len(schema))]
     states = [path for path in paths if path.startswith("state")]
     chunks = (
-        chunk for group in range(file.num_row_groups) for path in states for chunk in chunks_read(file, group, path)
+        chunk for group in range(file.num_row_groups) for path in states for chunk in column_chunks(file, group, path)
     )
     return any("DICT" in encoding for chunk in chunks for encoding in chunk.encodings)

@@ -37,7 +37,7 @@ def can_convert(kind: pl.DataType, target: pl.DataType) -> bool:
 
 
 def cast(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.Expr:
-    """An expression that converts values to `target`. It holds for values that `lossy` does not flag."""
+    """An expression that converts values to `target`. It holds for values that `is_lossy` does not flag."""
     if kind == target:
         return values
     if isinstance(kind, pl.List) and isinstance(target, pl.Array):
@@ -47,7 +47,7 @@ def cast(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.Expr:
     return values.cast(target)
 
 
-def lossy(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.Expr | None:
+def is_lossy(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.Expr | None:
     """An expression that is true where a value would be lost in conversion; None where none would."""
     if isinstance(target, (pl.List, pl.Array)) and isinstance(kind, (pl.Array, pl.List)):
         return _lossy_list(values, kind, target)
@@ -66,7 +66,7 @@ def lossy(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.Expr | 
 
 def _lossy_list(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.Expr | None:
     listed = values.cast(pl.List(_item_type(kind))) if isinstance(kind, pl.Array) else values
-    item = lossy(pl.element(), _item_type(kind), _item_type(target))
+    item = is_lossy(pl.element(), _item_type(kind), _item_type(target))
     inside = None if item is None else listed.list.eval(item).list.any().fill_null(False)
     if isinstance(kind, pl.List) and isinstance(target, pl.Array):
         uneven = listed.list.len() != target.size

@@ -202,14 +202,14 @@ def noise_frame(sums: pl.DataFrame) -> pl.DataFrame:
     return added.select(*key, repeats="again", noise=noise)
 
 
-def remarks(order: pl.DataFrame, settings: pl.DataFrame, unfolding: Collection[str] = ()) -> Iterator[str]:
+def assumption_remarks(order: pl.DataFrame, settings: pl.DataFrame, unfolding: Collection[str] = ()) -> Iterator[str]:
     """Yields the remarks on these numbers. `settings` has the columns of `size_frame`. Traces of pools that are
     `unfolding` come in the order of what is revealed, which every policy keeps.
     """
     yield from (f"`{pool}`: guesses while a question unfolds, which are replayed in their order" for pool in unfolding)
     settings = settings.filter(~pl.col("pool").is_in([*unfolding]))
     for row in order.iter_rows(named=True):
-        name = _name(row)
+        name = _pool_name(row)
         if abs(row["trend_z"] or 0) > SURE:
             change = f"changes by {_number(100 * row['trend'], '+.2f')} points from one sample index to the next"
             yield f"{name}: the share right {change} (z {_number(row['trend_z'])}): its traces are not exchangeable"
@@ -217,7 +217,7 @@ def remarks(order: pl.DataFrame, settings: pl.DataFrame, unfolding: Collection[s
             lag = f"{_number(row['lag'], '.4f')}, not {_number(row['lag_expected'], '.4f')} (z {_number(row['lag_z'])})"
             yield f"{name}: neighbouring traces correlate by {lag}: its traces are not exchangeable"
     for row in settings.iter_rows(named=True):
-        name = _name(row)
+        name = _pool_name(row)
         if row["mixed"]:
             groups = "1 group mixes" if row["mixed"] == 1 else f"{row['mixed']:,} groups mix"
             yield f"{name}: {groups} settings: give each setting a pool of its own"
@@ -229,16 +229,16 @@ def remarks(order: pl.DataFrame, settings: pl.DataFrame, unfolding: Collection[s
         if sizes:
             sized = f"examples with more traces are {' and '.join(sizes)}"
             yield f"{name}: {sized}: its run may have stopped by a rule of its own"
-    several = [_name(row) for row in settings.filter(mixed=0).iter_rows(named=True) if row["settings"] > 1]
+    several = [_pool_name(row) for row in settings.filter(mixed=0).iter_rows(named=True) if row["settings"] > 1]
     if several:
         yield f"{', '.join(several)}: several settings, one for all traces of an example"
     shared = [row for row in settings.iter_rows(named=True) if (row["batched"] or 0) > BATCHED]
     if shared:
         most = max(shared, key=lambda row: float(row["batched"]))
         yield (
-            f"seconds: calls of {len(shared)} of {settings.height} pools and actions were measured in batches "
-            f"(a call of {_name(most)} waited {most['latency_s']:.3g} s for {most['device_s']:.3g} s of the device's "
-            "work): a sum of their `latency_s` is not what one user would wait for them one after the other"
+            f"seconds: calls of {len(shared)} of {settings.height} pools and actions were measured in batches"
+            f" (a call of {_pool_name(most)} waited {most['latency_s']:.3g} s for {most['device_s']:.3g} s of the"
+            " device's work): a sum of their `latency_s` is not what one user would wait for them one after the other"
         )
 
 
@@ -247,5 +247,5 @@ def _number(value: float, form: str = ".2f") -> str:
     return f"{value:{form}}".replace("-", "−")
 
 
-def _name(row: dict[str, object]) -> str:
+def _pool_name(row: dict[str, object]) -> str:
     return f"`{row['pool']}`" if row["action"] == "solve" else f"`{row['pool']}` ({row['action']})"

@@ -100,7 +100,7 @@ def limits_of_verifiers(
         scored, on=["verifier", "at"], how="left"
     )
     by = ["verifier", "pool", "example_id"]
-    limits = wide.with_columns(pl.col("scored").fill_null(False)).group_by(by).agg(**_scores_of_one())
+    limits = wide.with_columns(pl.col("scored").fill_null(False)).group_by(by).agg(**_call_expressions())
     limits = limits.join(logged, on=["pool", "example_id"], how="left")
     whole = _with_absent(ids, limits, ["verifier", "pool"], "with no trace of the pool")
     at_once = pl.col("pool").is_in(list(whole_pools))
@@ -119,7 +119,7 @@ def limits_of_verifiers(
     return pl.concat([_limit_rows(frame, kind, of, "max_traces") for kind, frame in kinds.items()])
 
 
-def _scores_of_one() -> dict[str, pl.Expr]:
+def _call_expressions() -> dict[str, pl.Expr]:
     """Expressions for an example's traces: `scored` and `valid` by `sample_index`, which has no gaps.
 
     - `size`: the traces; `listwise`: whether they were ranked in one call.

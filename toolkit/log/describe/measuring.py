@@ -86,7 +86,7 @@ def describe(log: Log) -> Description:
         settings=settings,
         recorded=_count_recorded(log),
         notes=log.warnings,
-        remarks=tuple(assumptions.remarks(order, settings, unfolding)),
+        remarks=tuple(assumptions.assumption_remarks(order, settings, unfolding)),
     )
 
 
@@ -218,8 +218,8 @@ def _verification_counts(marked: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pools_frame(sizes: pl.DataFrame) -> pl.DataFrame:
-    from toolkit.show import spark
-    from toolkit.show.tables.table_content import binned
+    from toolkit.show import bar_line
+    from toolkit.show.tables.table_content import equal_ranges
 
     tokens = ("prompt_tokens", "completion_tokens")
     traces = (pl.col("size") * pl.col("examples")).sum()
@@ -242,7 +242,7 @@ def _pools_frame(sizes: pl.DataFrame) -> pl.DataFrame:
     pictures = []
     for pool, action, fewest, most in pools.select("pool", "action", "fewest", "most").iter_rows():
         here = counts.filter((pl.col("pool") == pool) & (pl.col("action") == action)).select("size", "examples")
-        bars = spark([count for _, count in binned(here.rows())])
+        bars = bar_line([count for _, count in equal_ranges(here.rows())])
         pictures.append("" if fewest == most else f"{fewest} {bars} {most}")
     return pools.insert_column(pools.columns.index("most") + 1, pl.Series("sizes", pictures, dtype=pl.String))
 

@@ -19,7 +19,7 @@ from toolkit.log.describe.scored_traces import MOST_TRACES, ScoredTraces, scored
 from toolkit.log.read.log import Log, collect
 from toolkit.notes import Note, warning
 from toolkit.stats.curves.arrays import Interval, PairedInterval
-from toolkit.stats.curves.roc import Influenced, auc, mean_of, pooled_area, within_area
+from toolkit.stats.curves.roc import InfluencedEstimate, auc, mean_estimate, pooled_area, within_area
 from toolkit.stats.metrics.spill import Floats
 
 if TYPE_CHECKING:
@@ -94,10 +94,10 @@ class _SuffixLengths:
 
 @dataclass(frozen=True)
 class _Estimates:
-    auc: Influenced
-    within: Influenced
-    best: Influenced
-    random: Influenced
+    auc: InfluencedEstimate
+    within: InfluencedEstimate
+    best: InfluencedEstimate
+    random: InfluencedEstimate
 
 
 METRICS = {
@@ -218,8 +218,8 @@ def _measure_signal(traces: ScoredTraces, signal: _ScoredSignal, reference: _Sco
         beside = alone if both.sum() == known.sum() else _area_estimates(traces, signal.score, both)
         other = _area_estimates(traces, reference.score, both)
         differences = {
-            "auc_difference": beside.auc.minus(other.auc, widened=widened),
-            "within_difference": beside.within.minus(other.within, widened=widened),
+            "auc_difference": beside.auc.difference_to(other.auc, widened=widened),
+            "within_difference": beside.within.difference_to(other.within, widened=widened),
         }
     return _SignalQuality(
         name=signal.name,
@@ -228,7 +228,9 @@ def _measure_signal(traces: ScoredTraces, signal: _ScoredSignal, reference: _Sco
         within=alone.within.interval(widened=signal.widened),
         best=alone.best.interval(widened=signal.widened),
         **differences,
-        over_random=None if np.isnan(alone.best.estimate) else alone.best.minus(alone.random, widened=signal.widened),
+        over_random=None
+        if np.isnan(alone.best.estimate)
+        else alone.best.difference_to(alone.random, widened=signal.widened),
         remark=signal.remark,
     )
 
@@ -240,11 +242,11 @@ def _area_estimates(traces: ScoredTraces, score: Floats, known: NDArray[np.bool_
     inside = np.where(known, score, np.nan)
     area = pooled_area(inside, traces.right, traces.unit, size)
     within = within_area(inside, traces.right, traces.example, traces.unit, size)
-    best, random = picks(traces, inside, len(examples))
-    return _Estimates(area, within, mean_of(best, of_example, size), mean_of(random, of_example, size))
+    best, random = best_scored(traces, inside, len(examples))
+    return _Estimates(area, within, mean_estimate(best, of_example, size), mean_estimate(random, of_example, size))
 
 
-def picks(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, Floats]:
+def best_scored(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, Floats]:
     """Whether the trace with the highest score is right on each example, and the share right of its scored traces. The
     first of equal scores counts; NaN where none, or one, is scored.
     """

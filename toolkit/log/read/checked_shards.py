@@ -42,7 +42,7 @@ def known_shards(states: Mapping[str, str]) -> set[str]:
     return paths
 
 
-def keep_shards(states: Mapping[str, str]) -> None:
+def remember_shards(states: Mapping[str, str]) -> None:
     """Stores the states (path: state) of shards that were just hashed, and deletes old states."""
     if not states:
         return

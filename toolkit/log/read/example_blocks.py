@@ -33,11 +33,11 @@ def example_ranges(counts: Iterable[pl.DataFrame], rows: int) -> Iterator[tuple[
         raise LogError(
             "column `example_id` is null where a value is required: validate the log to see where", code="null"
         )
-    for start, end in cuts(total["len"].to_numpy(), rows):
+    for start, end in group_examples(total["len"].to_numpy(), rows):
         yield total["example_id"][start], total["example_id"][end - 1]
 
 
-def cuts(lengths: np.ndarray, rows: int) -> list[tuple[int, int]]:
+def group_examples(lengths: np.ndarray, rows: int) -> list[tuple[int, int]]:
     """Groups neighbouring examples, (start, end), into about `rows` rows each. `lengths` (E,): each one's rows."""
     block = (np.cumsum(lengths) - 1) // max(rows, 1)  # (E,), ascending
     starts = np.flatnonzero(np.diff(block, prepend=-1))

@@ -80,13 +80,13 @@ def read_footer(shard: Shard) -> Footer:
             _ = footer.readable  # here, where an error names the shard
         return footer
     except FileNotFoundError:
-        raise missing(shard).error() from None
+        raise missing_shard(shard).error() from None
     except (pa.ArrowException, *FAILURES, ValueError) as error:
-        message = f"is truncated or not a Parquet file ({one_line(error)}): {_RESTORE}"
+        message = f"is truncated or not a Parquet file ({first_sentence(error)}): {_RESTORE}"
         raise Problem(shard.file, None, None, message, "damaged").error() from None
 
 
-def missing(shard: Shard) -> Problem:
+def missing_shard(shard: Shard) -> Problem:
     """The problem of a missing shard. Rows in memory are deleted with the log that they belonged to."""
     if shard.place.owner is None:
         return Problem(shard.file, None, None, f"is missing: {_RESTORE}", "not-found")
@@ -212,7 +212,7 @@ def _plain_type(kind: Any) -> Any:
     return kind
 
 
-def damage(shard: Shard, footer: Footer, columns: Iterable[str] | None = None) -> Problem | None:
+def shard_damage(shard: Shard, footer: Footer, columns: Iterable[str] | None = None) -> Problem | None:
     """Reads every page of a shard, or of some columns, and returns what is wrong; None where all can be read.
 
     A page is compared with its checksum where it has one: not every writer gives it one. The bounds that a footer
@@ -231,14 +231,14 @@ def damage(shard: Shard, footer: Footer, columns: Iterable[str] | None = None) -
                         batch.validate(full=True)  # strings are UTF-8, lists end where they say
                         nulls += batch.column(0).null_count
                         bounds += _value_range(batch.column(0))
-                    for chunk in chunks_read(file, group, column):
+                    for chunk in column_chunks(file, group, column):
                         _check_statistics(chunk.statistics, nulls, bounds)
     except (pa.ArrowException, OSError, ValueError) as error:
-        return Problem(shard.file, column, None, f"is damaged ({one_line(error)}): {_RESTORE}", "damaged")
+        return Problem(shard.file, column, None, f"is damaged ({first_sentence(error)}): {_RESTORE}", "damaged")
     return None
 
 
-def chunks_read(file: Any, group: int, column: str) -> Iterator[Any]:
+def column_chunks(file: Any, group: int, column: str) -> Iterator[Any]:
     """Yields the footer's entries of a column, by whole path, in a row group whose rows were read.
 
     pyarrow ends the process over some damages of it, but where rows are read it raises an error.
@@ -281,7 +281,7 @@ def hash_file(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def one_line(error: BaseException) -> str:
+def first_sentence(error: BaseException) -> str:
     """The first sentence of an error's message. polars adds query plans, Arrow paths."""
     text = " ".join(str(error).split())
     return text.partition(" This error occurred")[0].partition(" Resolved plan")[0][:200]

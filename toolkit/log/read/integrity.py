@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from toolkit.log.contract.problems import LogError, Problem
-from toolkit.log.read.checked_shards import keep_shards, known_shards
-from toolkit.log.read.footers import Footer, damage, hash_file
+from toolkit.log.read.checked_shards import known_shards, remember_shards
+from toolkit.log.read.footers import Footer, hash_file, shard_damage
 from toolkit.log.read.locating import Shard
-from toolkit.log.read.side_by_side import side_by_side
+from toolkit.log.read.side_by_side import map_in_threads
 
 SETTLED_NS = 2 * 10**9
 """Seconds after a file's last change in which it is not cached: with a coarse clock a later change could have the same
@@ -24,10 +24,10 @@ time.
 """
 
 
-class SoundBytes:
+class ByteChecks:
     """Checks the bytes of an open log, and remembers which sealed shards and unsealed columns it has checked."""
 
-    def __init__(self, parts: Iterable[SoundBytes] = ()):
+    def __init__(self, parts: Iterable[ByteChecks] = ()):
         self._found: dict[tuple[str, str], Problem | None] = {}  # by path and column; `` is the shard as it was sealed
         for part in parts:
             self._found |= part._found
@@ -51,7 +51,7 @@ class SoundBytes:
 
     def read_all(self, footer: Footer) -> Problem | None:
         """Reads every page of a shard, even if it was checked before, and returns the problem, if any."""
-        problem = damage(footer.shard, footer)
+        problem = shard_damage(footer.shard, footer)
         if problem is None:
             self._found |= {(footer.shard.path, name): None for name in footer.columns}
         return problem
@@ -64,7 +64,7 @@ class SoundBytes:
             new = [name for name in wanted if (footer.shard.path, name) not in self._found]
             if new and not footer.in_ranges:
                 due.append((footer, new))
-        results = side_by_side(lambda one: damage(one[0].shard, one[0], one[1]), due)
+        results = map_in_threads(lambda one: shard_damage(one[0].shard, one[0], one[1]), due)
         for (footer, names), problem in zip(due, results, strict=True):
             self._found.update(((footer.shard.path, name), problem) for name in names)
 
@@ -77,12 +77,12 @@ def _byte_problems(sealed: Sequence[Footer], anew: bool) -> dict[str, Problem | 
     known = set() if anew else known_shards({name: state for name, state, _ in before.values()})
     due = [footer for footer in sealed if before.get(footer.shard.path, ("",))[0] not in known]
     problems: dict[str, Problem | None] = {footer.shard.path: None for footer in sealed}
-    problems.update(zip((footer.shard.path for footer in due), side_by_side(_problem, due), strict=True))
+    problems.update(zip((footer.shard.path for footer in due), map_in_threads(_problem, due), strict=True))
     after = _cache_states(
         [footer for footer in due if problems[footer.shard.path] is None and footer.shard.path in before]
     )
     unchanged = (before[path] for path in after if after[path][:2] == before[path][:2])
-    keep_shards({name: state for name, state, settled in unchanged if settled})
+    remember_shards({name: state for name, state, settled in unchanged if settled})
     return problems
 
 
@@ -91,14 +91,14 @@ def _problem(footer: Footer) -> Problem | None:
     if hash_file(footer.path) == shard.sha256:
         return None
     message = "its bytes are not those that were sealed (sha256 is not the manifest's): restore it, or seal again"
-    return damage(shard, footer) or Problem(shard.file, None, None, message, "altered")
+    return shard_damage(shard, footer) or Problem(shard.file, None, None, message, "altered")
 
 
 def _cache_states(footers: Sequence[Footer]) -> Mapping[str, tuple[str, str, bool]]:
     """A shard's name by path, its state in the cache, and whether that may be stored. Shards without a known state are
     left out.
     """
-    states = side_by_side(_cache_state, [footer.shard for footer in footers])
+    states = map_in_threads(_cache_state, [footer.shard for footer in footers])
     return {footer.shard.path: state for footer, state in zip(footers, states, strict=True) if state is not None}
 
 

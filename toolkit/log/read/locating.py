@@ -36,7 +36,7 @@ class _LogLocation:
     located: str = ""
 
 
-def find(address: str) -> _LogLocation:
+def locate_log(address: str) -> _LogLocation:
     """Finds the shards at an address. LogError where there is no log, or its manifest is invalid."""
     try:
         place = place_of(address)

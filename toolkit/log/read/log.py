@@ -14,15 +14,15 @@ from typing import IO
 import polars as pl
 
 from toolkit.errors import suggest
-from toolkit.log.contract.conversion import can_convert, cast, lossy, state_type, type_name, wrong_type
+from toolkit.log.contract.conversion import can_convert, cast, is_lossy, state_type, type_name, wrong_type
 from toolkit.log.contract.manifest import Manifest
 from toolkit.log.contract.problems import LogError, Problem, backticked, raise_first
 from toolkit.log.contract.schema import F64, HIDDEN, check_table, kind_of, schema_of, target_type
 from toolkit.log.read.byte_ranges import scan_ranges
-from toolkit.log.read.footers import FAILURES, Footer, hash_file, one_line, read_footer
-from toolkit.log.read.integrity import SoundBytes
-from toolkit.log.read.locating import Shard, find
-from toolkit.log.read.side_by_side import side_by_side
+from toolkit.log.read.footers import FAILURES, Footer, first_sentence, hash_file, read_footer
+from toolkit.log.read.integrity import ByteChecks
+from toolkit.log.read.locating import Shard, locate_log
+from toolkit.log.read.side_by_side import map_in_threads
 from toolkit.printable import printable
 
 LOGGER = logging.getLogger("thinkback")
@@ -53,7 +53,7 @@ class Log:
     _footers: dict[str, Footer] = field(default_factory=dict, repr=False, compare=False)
     _types: dict[str, _TableTypes] = field(default_factory=dict, repr=False, compare=False)
     _checked: dict[tuple[str, str], Problem | None] = field(default_factory=dict, repr=False, compare=False)
-    sound_bytes: SoundBytes = field(default_factory=SoundBytes, repr=False, compare=False)
+    sound_bytes: ByteChecks = field(default_factory=ByteChecks, repr=False, compare=False)
 
     def __repr__(self) -> str:
         marks = [*["simulated"] * self.simulated, *([] if self.sealed else ["unsealed"])]
@@ -63,7 +63,7 @@ class Log:
 
     def __getstate__(self) -> dict[str, object]:
         """The state without cached footers and checks, since files may have changed where the pickle is opened."""
-        return self.__dict__ | {"_footers": {}, "_types": {}, "_checked": {}, "sound_bytes": SoundBytes()}
+        return self.__dict__ | {"_footers": {}, "_types": {}, "_checked": {}, "sound_bytes": ByteChecks()}
 
     def _repr_html_(self) -> str:
         from toolkit.show import SIMULATED, table_of
@@ -173,7 +173,7 @@ class Log:
         """The footers of a table's shards. Many are read in parallel."""
         shards = self.shards.get(table, ())
         due = {shard.path: shard for shard in shards if shard.path not in self._footers}
-        self._footers.update(zip(due, side_by_side(read_footer, list(due.values())), strict=True))
+        self._footers.update(zip(due, map_in_threads(read_footer, list(due.values())), strict=True))
         return [self.footer(shard) for shard in shards]
 
     def _shards(self, table: str) -> Iterator[tuple[Shard, Footer]]:
@@ -271,7 +271,7 @@ class Log:
         if not can_convert(kind, target):
             message = f"{wrong_type(kind, target)}: write it with that type"
             return Problem(shard.file, name, 0 if footer.rows else None, message, "type")
-        flagged = lossy(pl.col(name), kind, target)
+        flagged = is_lossy(pl.col(name), kind, target)
         if flagged is None:
             return None
         if (damaged := next(self.sound_bytes.problems([footer], [name]), None)) is not None:
@@ -322,7 +322,7 @@ def open_log(address: str | Path) -> Log:
     where there is none, its manifest is damaged or newer, or a shard that it lists is missing.
     """
     text = str(address)
-    place = find(text)
+    place = locate_log(text)
     for warning in place.warnings:
         LOGGER.warning(warning)
     return Log(text, place.manifest, place.shards, place.warnings, place.located)
@@ -336,7 +336,7 @@ def collect(frame: pl.LazyFrame, log: Log | None = None) -> pl.DataFrame:
         damaged = None if log is None else first_damaged(log)
         if damaged is not None:
             raise damaged.error() from None
-        raise LogError(f"the log can't be read: {one_line(error)}", code="read") from None
+        raise LogError(f"the log can't be read: {first_sentence(error)}", code="read") from None
 
 
 def first_damaged(log: Log) -> Problem | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolkit.documents import MOST_BYTES, at_home
+from toolkit.documents import MOST_BYTES, expand_home
 from toolkit.errors import first_line
 from toolkit.log.contract.problems import LogError
 from toolkit.work_places import scratch_folder
@@ -132,7 +132,7 @@ def place_of(address: str, pattern: bool = False) -> Place:
     Of a `pattern` the signs `*`, `?` and `[` stand for others. LogError where fsspec does not know the scheme.
     """
     if "://" not in address:
-        path = at_home(address)
+        path = expand_home(address)
         if path.is_absolute():
             return Place(str(path))
         here = str(Path.cwd())
@@ -157,4 +157,4 @@ def local_path(path: str | Path) -> Path:
         raise LogError(
             f"`{text}`: logs are written to local folders only: write it locally, then copy it", code="invalid"
         )
-    return at_home(text)
+    return expand_home(text)

@@ -35,7 +35,7 @@ ENDS_S = 8.0
 """Seconds to wait for an interrupted query: some steps of DuckDB notice an interrupt late."""
 
 
-def answer(log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame:
+def run_query(log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame:
     """Answers one SELECT over views of a log's tables and of Parquet files; see `toolkit.log.query_log`.
 
     LogError with one line for any error.

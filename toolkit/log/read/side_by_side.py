@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+def map_in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """Runs `work` on each item in several threads; returns the results in the items' order. The first error ends it,
     and items not begun are dropped.
     """

@@ -29,11 +29,11 @@ from toolkit.log.contract.schema import HIDDEN, check_table, kind_of, target_typ
 from toolkit.log.read.example_blocks import example_ranges
 from toolkit.log.read.log import Log, Shard, collect, open_log
 from toolkit.log.read.places import local_path
-from toolkit.log.write.locking import locked
+from toolkit.log.write.locking import lock_folder
 from toolkit.log.write.sealing import shard_entry
-from toolkit.log.write.shard_files import beside, write_shards
+from toolkit.log.write.shard_files import write_beside, write_shards
 from toolkit.log.write.typed_rows import contract_rows
-from toolkit.log.write.writer import ROWS_PER_SHARD, Rows, parts_of, sorted_blocks
+from toolkit.log.write.writer import ROWS_PER_SHARD, Rows, lazy_frames, sorted_blocks
 
 ADDING = ".adding"
 """The folder, within the log, for rows that are being added; readers ignore it for the dot in its name."""
@@ -85,7 +85,7 @@ def extend_log(
     """
     folder = local_path(path)
     open_sealed(path)
-    with locked(folder):  # another that adds at this moment is waited for
+    with lock_folder(folder):  # another that adds at this moment is waited for
         _clear_unlisted(folder)
         log = open_log(folder)
         if log.manifest is None:
@@ -96,7 +96,7 @@ def extend_log(
             text = _write_extension(
                 folder, log, _with_pools(log.manifest, pools or {}, currency), tables, source, validate
             )
-            with beside(folder / MANIFEST) as temporary:
+            with write_beside(folder / MANIFEST) as temporary:
                 temporary.write_text(text, encoding="utf-8")
         finally:
             _clear_unlisted(folder)
@@ -150,7 +150,7 @@ def _adds_columns(log: Log, table: str) -> bool:
 def _extended_types(log: Log, table: str, rows: Rows) -> dict[str, pl.DataType]:
     """The types of a table's columns once the new rows are in: those of its shards first."""
     types = dict(log.columns(table)) if log.has(table) else {}
-    for part in parts_of(rows):
+    for part in lazy_frames(rows):
         for name, dtype in part.collect_schema().items():
             types.setdefault(name, target_type(table, name, dtype))
     return types
@@ -176,7 +176,7 @@ def _with_types(block: pl.DataFrame, table: str, types: Mapping[str, pl.DataType
 
 def _joined_features(log: Log, rows: Rows) -> Iterator[pl.DataFrame]:
     """Yields existing and new features with one row a trace, in blocks. Existing values are kept."""
-    old, new = log.scan(FEATURES, list(log.columns(FEATURES))), pl.concat(parts_of(rows))
+    old, new = log.scan(FEATURES, list(log.columns(FEATURES))), pl.concat(lazy_frames(rows))
     existing, coming = list(old.collect_schema()), list(new.collect_schema())
     both = [name for name in coming if name in existing and name not in ("trace_id", "example_id")]
     columns = [pl.coalesce(name, f"{name}:new").alias(name) for name in both]
@@ -191,7 +191,7 @@ def _joined_features(log: Log, rows: Rows) -> Iterator[pl.DataFrame]:
 
 def _rows_per_shard(rows: Rows) -> int:
     """The number of rows for one shard: a million, or fewer where a row holds a hidden state."""
-    state = parts_of(rows)[0].collect_schema().get("state")
+    state = lazy_frames(rows)[0].collect_schema().get("state")
     if not isinstance(state, pl.Array):
         return ROWS_PER_SHARD
     return max(1, min(ROWS_PER_SHARD, SHARD_BYTES // (4 * state.size)))
@@ -203,7 +203,7 @@ def _record_files(folder: Path, log: Log, tables: Mapping[str, Rows]) -> None:
     for table, rows in tables.items():
         narrow = {name.rpartition("/")[2] for name in _files_without_columns(log, table, rows)}
         before[table] = sorted({file.name for file in (folder / table).glob("*.parquet")} - narrow)
-    with beside(folder / ADDING / _PLACING) as temporary:
+    with write_beside(folder / ADDING / _PLACING) as temporary:
         temporary.write_text(json.dumps(before), encoding="utf-8")
 
 

@@ -13,7 +13,7 @@ from toolkit.work_places import is_locked_here
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Holds a folder's lock, which ends with the process. It waits for another process that holds the lock."""
     if is_locked_here(folder):
         yield

@@ -19,7 +19,7 @@ from toolkit.log.contract.problems import LogError, Problem, backticked, raise_f
 from toolkit.log.contract.schema import keys_of, kind_of
 from toolkit.log.read.example_blocks import example_blocks
 from toolkit.log.read.footers import Footer
-from toolkit.log.read.integrity import SoundBytes
+from toolkit.log.read.integrity import ByteChecks
 from toolkit.log.read.locating import Shard
 from toolkit.log.read.log import ROW, Log, collect, open_log
 from toolkit.log.read.places import Place, local_path
@@ -256,7 +256,7 @@ def _concatenate_logs(logs: Sequence[Log]) -> Log:
                     footers[shard.path] = log.footer(shard)
                 shards.setdefault(table, []).append(renamed)
     of_tables = {table: tuple(of_table) for table, of_table in shards.items()}
-    sound_bytes = SoundBytes(log.sound_bytes for log in logs)
+    sound_bytes = ByteChecks(log.sound_bytes for log in logs)
     return Log(", ".join(log.address for log in logs), None, of_tables, (), _footers=footers, sound_bytes=sound_bytes)
 
 

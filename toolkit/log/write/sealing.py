@@ -17,8 +17,8 @@ from toolkit.log.contract.schema import HIDDEN, TABLES, kind_of, target_type
 from toolkit.log.read.footers import hash_file, polars_types
 from toolkit.log.read.log import Log, collect, first_damaged, open_log
 from toolkit.log.read.places import local_path
-from toolkit.log.write.locking import locked
-from toolkit.log.write.shard_files import ROW_GROUP_BYTES, beside, remove_parts, replace_shard
+from toolkit.log.write.locking import lock_folder
+from toolkit.log.write.shard_files import ROW_GROUP_BYTES, remove_parts, replace_shard, write_beside
 from toolkit.log.write.typed_rows import sort_rows
 
 _DETAILS = {"license", "simulated", "source", "pools", "currency", "created"}
@@ -32,7 +32,7 @@ def seal_log(path: str | Path, *, name: str, validate: bool = True, **details: A
     Another process that seals or adds to it is waited for. LogError, and no manifest, when the rows break the contract.
     """
     folder = local_path(path)
-    with locked(folder) if folder.is_dir() else contextlib.nullcontext():  # a second that seals finds it sealed
+    with lock_folder(folder) if folder.is_dir() else contextlib.nullcontext():  # a second that seals finds it sealed
         if (folder / MANIFEST).exists():
             raise LogError(f"`{path}` is sealed already: remove `{MANIFEST}` to seal it again", code="exists")
         if not open_log(folder).shards:
@@ -68,7 +68,7 @@ def seal_folder(folder: Path, *, validate: bool, name: str, trusted: bool = Fals
         tables[table] = tuple(shard_entry(Path(shard.path), shard.file) for shard in log.shards[table])
     text = replace(manifest, tables=tables).to_json()
     remove_parts(folder)
-    with beside(folder / MANIFEST) as temporary:
+    with write_beside(folder / MANIFEST) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

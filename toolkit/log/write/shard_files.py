@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.files import sync, umask
+from toolkit.files import sync_to_disk, umask
 from toolkit.log.contract.problems import LogError
 from toolkit.log.contract.schema import LARGE_TEXTS, schema_of
 from toolkit.log.read.locating import is_shard
@@ -34,7 +34,7 @@ def write_shards(folder: Path, table: str, blocks: Iterable[pl.DataFrame], level
     home = folder / table
     try:
         home.mkdir(parents=True, exist_ok=True)
-        sync(folder)
+        sync_to_disk(folder)
     except OSError as error:
         raise LogError(f"`{home}` can't be made: {error.strerror or error}", code="write") from None
     numbers = (p.stem.removeprefix("part-") for p in home.iterdir() if is_shard(p.name))
@@ -45,7 +45,7 @@ def write_shards(folder: Path, table: str, blocks: Iterable[pl.DataFrame], level
             number += 1
             path = home / f"part-{number:05d}.parquet"
             with contextlib.suppress(FileExistsError):  # another writer took the number
-                with beside(path, exclusive=True) as temporary:
+                with write_beside(path, exclusive=True) as temporary:
                     _write_parquet(temporary, table, rows, level)
                 break
         written.append(path)
@@ -54,12 +54,12 @@ def write_shards(folder: Path, table: str, blocks: Iterable[pl.DataFrame], level
 
 def replace_shard(path: Path, table: str, rows: pl.DataFrame) -> None:
     """Replaces a shard's rows. The file is complete before and after."""
-    with beside(path) as temporary:
+    with write_beside(path) as temporary:
         _write_parquet(temporary, table, rows)
 
 
 @contextlib.contextmanager
-def beside(path: Path, exclusive: bool = False) -> Iterator[Path]:
+def write_beside(path: Path, exclusive: bool = False) -> Iterator[Path]:
     """A file to write next to `path`. It is synced and gets the name `path` when the block ends without an error."""
     temporary: Path | None = None
     try:
@@ -68,12 +68,12 @@ def beside(path: Path, exclusive: bool = False) -> Iterator[Path]:
         os.close(handle)
         temporary.chmod(0o666 & ~umask())
         yield temporary
-        sync(temporary)
+        sync_to_disk(temporary)
         if exclusive:
             _take_name(temporary, path)
         else:
             temporary.replace(path)
-        sync(path.parent)
+        sync_to_disk(path.parent)
     except BaseException as error:
         if temporary is not None:
             temporary.unlink(missing_ok=True)

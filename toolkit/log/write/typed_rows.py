@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from toolkit.log.contract.conversion import can_convert, cast, lossy, not_finite, state_type, type_name, wrong_type
+from toolkit.log.contract.conversion import can_convert, cast, is_lossy, not_finite, state_type, type_name, wrong_type
 from toolkit.log.contract.problems import LogError, Problem, backticked
 from toolkit.log.contract.schema import HIDDEN, keys_of, kind_of, schema_of, target_type
 
@@ -29,7 +29,7 @@ def to_contract(frame: pl.DataFrame, table: str) -> pl.DataFrame:
             target = state_type(source, lambda: next(iter(frame["state"].list.len().drop_nulls()), None))
         if not can_convert(source, target):
             raise Problem(table, name, 0, wrong_type(source, target), "type").error()
-        flagged = lossy(pl.col(name), source, target)
+        flagged = is_lossy(pl.col(name), source, target)
         if flagged is not None:
             _raise_first(frame, flagged, table, name, f"does not fit {type_name(target)} without loss", "lossy")
         exprs.append(cast(pl.col(name), source, target))

@@ -14,7 +14,7 @@ from toolkit.files import replacing
 from toolkit.log.contract.manifest import MANIFEST
 from toolkit.log.contract.problems import LogError
 from toolkit.log.contract.schema import check_table
-from toolkit.log.read.example_blocks import cuts, example_ranges
+from toolkit.log.read.example_blocks import example_ranges, group_examples
 from toolkit.log.read.log import Log, collect, open_log
 from toolkit.log.read.places import local_path
 from toolkit.log.write.sealing import seal_folder, seal_log
@@ -102,7 +102,7 @@ class LogWriter:
         return seal_log(self.path, name=name, validate=validate, **details)
 
 
-def parts_of(rows: Rows) -> list[pl.LazyFrame]:
+def lazy_frames(rows: Rows) -> list[pl.LazyFrame]:
     """The rows as a list of lazy frames. Rows given at once are one part."""
     return [rows.lazy()] if isinstance(rows, pl.DataFrame | pl.LazyFrame) else list(rows)
 
@@ -117,10 +117,10 @@ def sorted_blocks(given: Rows, table: str, rows_per_shard: int) -> Iterator[pl.D
         rows = contract_rows(given, table)
         lengths = rows["example_id"].rle().struct.field("len").to_numpy().astype(np.int64)
         ends = [0, *np.cumsum(lengths).tolist()]
-        blocks = [(ends[start], ends[end]) for start, end in cuts(lengths, rows_per_shard)]
+        blocks = [(ends[start], ends[end]) for start, end in group_examples(lengths, rows_per_shard)]
         yield from (rows[start:end] for start, end in blocks or [(0, 0)])
         return
-    parts = parts_of(given)
+    parts = lazy_frames(given)
     to_contract(pl.DataFrame(schema=parts[0].collect_schema()), table)  # refuses wrong types before ids are cast
     parts = [part.with_columns(pl.col("example_id").cast(pl.String)) for part in parts]
     counts = [collect(part.group_by("example_id").len()) for part in parts]

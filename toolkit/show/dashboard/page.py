@@ -53,7 +53,7 @@ def dashboard_page(page: PageData) -> str:
         policy=html.escape(_security_policy((script, vega, CALL), style, page.texts is not None)),
         title=html.escape(page.title), style=style, files=html.escape(page.texts or ""),
         made=f"Made by thinkback {version('thinkback')} from saved results. It loads nothing from elsewhere.",
-        results=in_script(page.results), charts=in_script(charts()), own=script, examples=blocks, vega=vega,
+        results=script_json(page.results), charts=script_json(charts()), own=script, examples=blocks, vega=vega,
     )  # fmt: skip
 
 
@@ -61,9 +61,9 @@ def _security_policy(scripts: Sequence[str], style: str, texts: bool) -> str:
     """The page's content security policy: only its own inline parts, by their hashes, and the files of texts are
     allowed.
     """
-    allowed = " ".join(map(_hash, scripts)) + " 'self'" * texts
+    allowed = " ".join(map(_text_hash, scripts)) + " 'self'" * texts
     return (
-        f"default-src 'none'; script-src {allowed}; style-src {_hash(style)}; img-src 'none'; connect-src 'none'; "
+        f"default-src 'none'; script-src {allowed}; style-src {_text_hash(style)}; img-src 'none'; connect-src 'none'; "
         "base-uri 'none'; form-action 'none'"
     )
 
@@ -92,26 +92,26 @@ def vega_script() -> str:
     return "(() => {" + bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--") + "\n})();"
 
 
-def in_script(data: Any) -> str:
+def script_json(data: Any) -> str:
     """Data as JSON that is safe inside a script element: `<` and signs beyond ASCII are escaped."""
     return _compact_json(data).replace("<", "\\u003c")
 
 
-def packed(data: Any) -> str:
+def compressed_json(data: Any) -> str:
     """Data as compressed JSON in base64, which the browser unpacks when it is first shown."""
     return base64.b64encode(zlib.compress(_compact_json(data).encode("ascii"), 9)).decode("ascii")
 
 
 def texts_file(result: int, file: int, texts: Any) -> str:
     """The script file that brings the texts of some examples of a result, by the examples' numbers."""
-    return f"thinkbackTexts({result},{file},{in_script(texts)});\n"
+    return f"thinkbackTexts({result},{file},{script_json(texts)});\n"
 
 
 def _compact_json(data: Any) -> str:
     return json.dumps(data, allow_nan=False, separators=(",", ":"), ensure_ascii=True)
 
 
-def _hash(text: str) -> str:
+def _text_hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 

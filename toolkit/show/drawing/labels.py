@@ -53,7 +53,7 @@ class Label:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedLabels:
     """The result of placing labels: those without room, those that became letters, and all artists drawn."""
 
     omitted: list[Label]
@@ -67,7 +67,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Scene:
+class Obstacles:
     """The obstacles for labels that are already drawn, in display coordinates (pixels). No label lies on a dot."""
 
     dots: np.ndarray  # (m, 4): x0, y0, x1, y1 of every marker
@@ -76,7 +76,9 @@ class Scene:
     front: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))  # (c, 2): its corners; no leader crosses it
 
 
-def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Scene, most: int = MOST) -> Placed:
+def place_labels(
+    figure: Figure, axes: Axes, labels: Sequence[Label], scene: Obstacles, most: int = MOST
+) -> PlacedLabels:
     """Writes the labels beside their points. Those past the first `most`, or without room, are left out or become
     letters.
     """
@@ -137,7 +139,7 @@ def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Sce
             ties = np.vstack([ties, sample_path(np.array([at, near]))])
             ends = axes.transData.inverted().transform([at, near])
             drawn += axes.plot(ends[:, 0], ends[:, 1], color=GREY, linewidth=0.5, zorder=4)
-    return Placed(omitted + sorted(labels, key=lambda one: one.urgency)[MOST:], letters, drawn)
+    return PlacedLabels(omitted + sorted(labels, key=lambda one: one.urgency)[MOST:], letters, drawn)
 
 
 def sample_path(path: np.ndarray, step: float = 4.0) -> np.ndarray:
@@ -153,7 +155,7 @@ class _FreeSpace:
     frame: np.ndarray
     occupied: np.ndarray  # (t, 4)
     ties: np.ndarray  # (s, 2): samples along the lines that join labels to points
-    scene: Scene
+    scene: Obstacles
 
 
 def _best_place(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InvalidError
 from toolkit.show.drawing.lettering import drawable_text, text_width, wrapped
-from toolkit.show.drawing.style import GREY, ORANGE, SMALL, TEXT, drawing, plain, style
+from toolkit.show.drawing.style import GREY, ORANGE, SMALL, TEXT, drawing, plain_texts, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,7 +69,7 @@ def arrange(figure: Figure, body: float, title: str = "", simulated: bool = Fals
     """
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    plain(figure)
+    plain_texts(figure)
     width = figure.get_figwidth()
     heading = wrapped(title, width - 0.15 - 0.95 * simulated, TEXT, bold=True)
     lines = len(heading.split("\n")) if heading else int(simulated)

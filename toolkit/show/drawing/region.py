@@ -26,7 +26,7 @@ MOST_SPAN = 0.75
 _EDGE = 0.045  # of the axis: how far within its end a far value is drawn
 
 
-def view(values: Sequence[float] | np.ndarray, must: Sequence[bool]) -> list[bool]:
+def in_view_region(values: Sequence[float] | np.ndarray, must: Sequence[bool]) -> list[bool]:
     """Whether each value belongs to the shown region: within 1.5 quartile ranges of the quartiles (Tukey's fences).
 
     `must` always belong. All do where there are few, or where leaving some out would hardly make room.
@@ -51,7 +51,7 @@ class View:
     top: float
     log: bool = False
 
-    def beyond(self, x: float, y: float) -> str:
+    def arrow_beyond(self, x: float, y: float) -> str:
         """The arrow (↑, ↓, →, ←) towards a point that lies beyond the axes; empty for a point within."""
         if y > self.top:
             return "↑"
@@ -61,14 +61,14 @@ class View:
             return "→"
         return "←" if x < self.left else ""
 
-    def share(self, x: float, y: float) -> tuple[float, float]:
+    def share_of_axes(self, x: float, y: float) -> tuple[float, float]:
         """The position of a point within the axes, as shares of their width and height."""
         left, right, here = self.left, self.right, x
         if self.log:
             left, right, here = math.log(left), math.log(right), math.log(here)
         return (here - left) / (right - left), (y - self.bottom) / (self.top - self.bottom)
 
-    def within(self, x: float, y: float) -> tuple[float, float]:
+    def place_within(self, x: float, y: float) -> tuple[float, float]:
         """The place where a point is drawn: its own, or just inside the edge that it lies beyond."""
         rise = _EDGE * (self.top - self.bottom)
         if not self.bottom <= y <= self.top:
@@ -79,8 +79,8 @@ class View:
             x = self._x_at_share(1 - _EDGE)
         return x, y
 
-    def place(self, across: float, up: float) -> tuple[float, float]:
-        """The data coordinates at given shares of the axes' width and height; reverses `share`."""
+    def place_of_share(self, across: float, up: float) -> tuple[float, float]:
+        """The data coordinates at given shares of the axes' width and height; reverses `share_of_axes`."""
         return self._x_at_share(across), self.bottom + up * (self.top - self.bottom)
 
     def _x_at_share(self, share: float) -> float:
@@ -100,15 +100,15 @@ def arrow_places(
     places: dict[Hashable, tuple[float, float]] = {}
     standing: list[np.ndarray] = []
     for key, (x, y) in points.items():
-        far = seen.beyond(x, y)
+        far = seen.arrow_beyond(x, y)
         if not far:
             continue
-        place = np.array(seen.share(*seen.within(x, y))) * size
+        place = np.array(seen.share_of_axes(*seen.place_within(x, y))) * size
         inwards = np.array({"↑": (0, -1), "↓": (0, 1), "→": (-1, 0), "←": (1, 0)}[far])
         while any(np.abs(place - other).max() < 1.3 * SIZE for other in standing):
             place = place + SIZE / 2 * inwards
         standing.append(place)
-        places[key] = seen.place(*(place / size))
+        places[key] = seen.place_of_share(*(place / size))
     return places
 
 

@@ -79,7 +79,7 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
         figure = Figure(figsize=(width, height), dpi=DPI)
         FigureCanvasAgg(figure)  # measures text; no window, no global state
         yield figure
-        plain(figure)
+        plain_texts(figure)
         vars(figure)["_repr_png_"] = partial(_on_screen, figure)
 
 
@@ -96,7 +96,7 @@ def _on_screen(figure: Figure) -> tuple[bytes, dict[str, int]]:
     return picture.getvalue(), {"width": round(ON_SCREEN * width), "height": round(ON_SCREEN * height)}
 
 
-def plain(figure: Figure) -> None:
+def plain_texts(figure: Figure) -> None:
     """Makes every text of a figure printable, and keeps matplotlib from reading any as a formula."""
     for text in _texts(figure):
         text.set_text("\n".join(map(drawable_text, text.get_text().split("\n"))))

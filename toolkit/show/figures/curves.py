@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Look:
+class LineLook:
     """How a line is drawn. Any two of the first forty differ in marker or dashes, and neighbours in lightness too."""
 
     color: str
@@ -55,9 +55,9 @@ BANDED = 3
 """Lines of a panel up to which each has its band: more bands hide one another."""
 
 
-def look(number: int) -> Look:
+def line_look(number: int) -> LineLook:
     """The look of the line that has this number in a figure."""
-    return Look(_COLORS[number % 8], _MARKERS[number % 8], (0, _DASHES[number % 5]))
+    return LineLook(_COLORS[number % 8], _MARKERS[number % 8], (0, _DASHES[number % 5]))
 
 
 @dataclass(frozen=True)
@@ -109,13 +109,13 @@ def curves_figure(
     high = min(1.0 * each, 0.3 * each + 1.7) if scales else min(0.66 * each, 0.3 * each + 1.35)
     body = rows * high * (1.0 if rows < 3 else 0.8)
     body = min(body, HIGHEST - 1.1)  # room for title, legend and notes
-    looks: dict[str, Look] = {}
+    looks: dict[str, LineLook] = {}
     bands = any(len(curves) <= banded for _, curves in panels)
     with drawing(width, body) as figure:
         grid = figure.subplots(rows, columns, squeeze=False)
         for number, (axes, (name, curves)) in enumerate(zip(grid.flat, panels, strict=False)):
             for curve in curves:
-                _draw_curve(axes, curve, looks.setdefault(curve.name, look(len(looks))), len(curves) <= banded)
+                _draw_curve(axes, curve, looks.setdefault(curve.name, line_look(len(looks))), len(curves) <= banded)
             if reference is not None:
                 text, level_at = reference
                 axes.axhline(100 * level_at, color=GREY, linewidth=0.9, linestyle=(0, (1, 1.5)), zorder=1.5, label=text)
@@ -207,7 +207,7 @@ def _set_axis_scales(axes: Axes, ks: list[float], ticks: Sequence[float] | None,
     axes.set_xlim(ks[0] / 1.15, ks[-1] * 1.15)
 
 
-def _draw_curve(axes: Axes, curve: PlottedCurve, look: Look, band: bool) -> None:
+def _draw_curve(axes: Axes, curve: PlottedCurve, look: LineLook, band: bool) -> None:
     estimate, low, high = (100 * np.array(values, float) for values in (curve.estimate, curve.low, curve.high))
     axes.plot(
         curve.k,

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toolkit.errors import EmptyError, counted
-from toolkit.show.drawing.labels import DISTANCES, LETTER, Label, Placed, Scene, place_labels, sample_path
+from toolkit.show.drawing.labels import DISTANCES, LETTER, Label, Obstacles, PlacedLabels, place_labels, sample_path
 from toolkit.show.drawing.lettering import BOUND, drawable_text, folded_name, wrapped
 from toolkit.show.drawing.page import WIDTH, add_small_print, arrange
-from toolkit.show.drawing.region import SIZE, View, arrow_places, draw_arrow, view
+from toolkit.show.drawing.region import SIZE, View, arrow_places, draw_arrow, in_view_region
 from toolkit.show.drawing.style import GREY, INK, NAVY, ORANGE, PURPLE, SKY, SMALL, TEXT, calm, drawing, percent_limits
 from toolkit.show.tables.latex import COLUMN
 
@@ -60,7 +60,7 @@ class FrontierPoint:
         return self.cost, 100 * self.accuracy
 
     @property
-    def bars(self) -> list[list[tuple[float, float]]]:
+    def interval_lines(self) -> list[list[tuple[float, float]]]:
         """The policy's intervals as line segments, each from end to end."""
         (cost, percent), bars = self.place, []
         if self.low is not None and self.high is not None:
@@ -102,7 +102,7 @@ def frontier(
         corners = _draw_front(axes, points)
         paths = _draw_sweeps(axes, points)
         barred = _points_with_bars(points)
-        inside = [p for p in barred if not seen.beyond(*p.place)]
+        inside = [p for p in barred if not seen.arrow_beyond(*p.place)]
         _draw_intervals(axes, inside)
         _draw_points(axes, points, seen)
         axes.set_xlabel(wrapped(cost, width - 0.7, TEXT))
@@ -127,10 +127,10 @@ def frontier(
         without = {label.name for label in placed.omitted}
         for p in points:
             if p.name in arrows and p.name not in without:
-                towards = seen.beyond(*p.place)
+                towards = seen.arrow_beyond(*p.place)
                 draw_arrow(axes, *arrows[p.name], towards, LAYERS[_layer_name(p)].color)
         add_small_print(figure, _letter_key(placed), most=24)
-        outside = sum(bool(seen.beyond(*p.place)) for p in points if p.name not in names)
+        outside = sum(bool(seen.arrow_beyond(*p.place)) for p in points if p.name not in names)
         outside += len(without & {*arrows})
         lines = _notes(points, barred, level, len(arrows), outside)
         left = len(without)
@@ -142,7 +142,7 @@ def frontier(
     return figure
 
 
-def _letter_key(placed: Placed) -> str:
+def _letter_key(placed: PlacedLabels) -> str:
     """Assigns letters, by rising cost, to the labels that became letters; returns the line that explains them."""
     parts = []
     for number, (label, text) in enumerate(sorted(placed.letters, key=lambda one: one[0].x)):
@@ -170,10 +170,10 @@ def _set_scales(axes: Axes, points: Sequence[FrontierPoint], width: float) -> Vi
     real = [p for p in points if p.labelled and not p.diagnostic] or list(points)
     best = max(p.accuracy for p in real)
     must = [p.baseline or p.accuracy == best for p in real]
-    rising = view([100 * p.accuracy for p in real], must)
+    rising = in_view_region([100 * p.accuracy for p in real], must)
     positive = min(p.cost for p in points) > 0
     costs = np.array([p.cost for p in real], float)
-    spread = view(np.log(costs) if positive else costs, must)
+    spread = in_view_region(np.log(costs) if positive else costs, must)
     near = [p for p, x, y in zip(real, spread, rising, strict=True) if x and y]
     ends = [c for p in near if p.labelled for c in (p.cost_low, p.cost_high) if c is not None]
     ends = [c for c in ends if c > 0 or not positive]  # a logarithmic axis has no place for 0
@@ -265,7 +265,7 @@ def _draw_intervals(axes: Axes, points: Sequence[FrontierPoint]) -> None:
 
     bars: dict[str, list[list[tuple[float, float]]]] = {}
     for point in points:
-        bars.setdefault(LAYERS[_layer_name(point)].color, []).extend(point.bars)
+        bars.setdefault(LAYERS[_layer_name(point)].color, []).extend(point.interval_lines)
     for color, lines in bars.items():
         look: dict[str, Any] = {"linewidths": 0.8, "alpha": 0.6, "zorder": 4, "capstyle": "projecting"}
         axes.add_collection(LineCollection(lines, colors=color, **look), autolim=False)
@@ -306,7 +306,7 @@ def _draw_points(axes: Axes, points: Sequence[FrontierPoint], seen: View) -> Non
     lined = set(axes.get_legend_handles_labels()[1])
     for number, (key, layer) in enumerate(LAYERS.items()):
         members = [p for p in points if _layer_name(p) == key]
-        near = [p.place for p in members if not seen.beyond(*p.place)]
+        near = [p.place for p in members if not seen.arrow_beyond(*p.place)]
         if not near and not any(p.labelled for p in members):
             continue
         x, y = np.array(near, float).reshape(-1, 2).T
@@ -346,12 +346,12 @@ def _labels(
     """
     gains = _front_gains(points, seen)
     room, edges = (1.7, 6) if width >= ROOMY else (1.15, 3)
-    set_apart = [p for p in points if p.name in names and (p.diagnostic or seen.beyond(*p.place))]
+    set_apart = [p for p in points if p.name in names and (p.diagnostic or seen.arrow_beyond(*p.place))]
     first = {p.name for p in sorted(set_apart, key=lambda p: -p.accuracy)[:edges]}
     labels = []
     for p in (p for p in points if p.name in names):
         x, y = arrows.get(p.name, p.place)
-        far = seen.beyond(*p.place)
+        far = seen.arrow_beyond(*p.place)
         number = f"{p.cost:,.4g}" if far in ("←", "→") else f"{100 * p.accuracy:.1f}"
         value = f" {number}{BOUND}{far}" if far else ""
         needed = p.on_front or p.baseline or p.name in first
@@ -376,7 +376,7 @@ def _labels(
 def _front_gains(points: Sequence[FrontierPoint], seen: View) -> dict[str, float]:
     """The area that each point of the front, by name, adds under the front as drawn."""
     front = sorted((p for p in points if p.on_front), key=lambda p: (p.cost, p.accuracy))
-    places = [seen.share(*seen.within(*p.place)) for p in front]
+    places = [seen.share_of_axes(*seen.place_within(*p.place)) for p in front]
     gains, below = {}, 0.0
     for number, (point, (x, y)) in enumerate(zip(front, places, strict=True)):
         following = places[number + 1][0] if number + 1 < len(places) else 1.0
@@ -394,16 +394,16 @@ def _label_scene(
     front: np.ndarray,
     sweeps: Sequence[np.ndarray],
     arrows: Mapping[Hashable, tuple[float, float]],
-) -> Scene:
+) -> Obstacles:
     pixels = axes.transData.transform
-    bars = [pixels(bar) for p in barred for bar in p.bars]
+    bars = [pixels(bar) for p in barred for bar in p.interval_lines]
     centres = pixels([arrows.get(p.name, p.place) for p in points])
     sizes = [
         SIZE / 2 if p.name in arrows else LAYERS[_layer_name(p)].size ** 0.5 / 2 + LAYERS[_layer_name(p)].edge / 2
         for p in points
     ]
     radii = np.array(sizes)[:, None] * axes.figure.dpi / 72
-    return Scene(
+    return Obstacles(
         dots=np.hstack([centres - radii, centres + radii]),
         bars=np.array(bars).reshape(-1, 4),
         line=np.concatenate([sample_path(pixels(path) if len(path) else path) for path in (front, *sweeps)]),

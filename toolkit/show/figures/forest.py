@@ -10,7 +10,7 @@ from toolkit.errors import EmptyError
 from toolkit.show.drawing.lettering import wrapped
 from toolkit.show.drawing.page import WIDTH, on_page
 from toolkit.show.drawing.panels import SHARE, FigureRowPlaces
-from toolkit.show.drawing.region import view
+from toolkit.show.drawing.region import in_view_region
 from toolkit.show.drawing.style import GREY, INK, NAVY, ORANGE, PURPLE, SMALL, TEXT, calm
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class PolicyDifference:
     stepwise: bool = False
 
     @property
-    def apart(self) -> bool:
+    def differs_from_baseline(self) -> bool:
         """Whether the limits exclude 0, or the p-value tells the policy apart from the baseline."""
         return self.stepwise or not self.holds_zero
 
@@ -64,7 +64,7 @@ KINDS = {
 def _difference_kind(row: PolicyDifference, baseline: str) -> str:
     if row.name == baseline:
         return "baseline"
-    return "diagnostic" if row.diagnostic else "apart" if row.apart else "tied"
+    return "diagnostic" if row.diagnostic else "apart" if row.differs_from_baseline else "tied"
 
 
 def forest_figure(
@@ -111,7 +111,7 @@ def forest_figure(
 def _axis_limits(rows: Sequence[PolicyDifference]) -> tuple[float, float]:
     """The ends of the axis. They include 0 and, with their limits, all policies that are not far from the others."""
     real = [row for row in rows if not row.diagnostic] or list(rows)
-    inside = view([row.difference for row in real], [row.difference == 0 for row in real])
+    inside = in_view_region([row.difference for row in real], [row.difference == 0 for row in real])
     near = [row for row, one in zip(real, inside, strict=True) if one]
     ends = [0.0, *(v for row in near for v in (row.low, row.difference, row.high) if v is not None)]
     low, high = min(ends), max(ends)

@@ -34,7 +34,7 @@ class Heat:
     marked: tuple[str, str] | None = None  # column and row of a setting that stands out, such as the one in use
 
     @property
-    def framed(self) -> tuple[int, int] | None:
+    def marked_cell(self) -> tuple[int, int] | None:
         """The marked cell as (column, row) numbers; None where the panel has no such cell."""
         if self.marked is None or self.marked[0] not in self.x or self.marked[1] not in self.y:
             return None
@@ -107,8 +107,8 @@ def _draw_heat_map(axes: Axes, panel: Heat, low: float, high: float, decimals: i
     for i, j in np.argwhere(~np.isnan(values)) if decimals is not None else ():
         color = readable_on(tuple(image.to_rgba(values[i, j])))
         axes.text(j, i, f"{values[i, j]:.{decimals}f}", ha="center", va="center", fontsize=SMALL, color=color)
-    if panel.framed is not None:
-        place = panel.framed[0] - 0.44, panel.framed[1] - 0.44
+    if panel.marked_cell is not None:
+        place = panel.marked_cell[0] - 0.44, panel.marked_cell[1] - 0.44
         axes.add_patch(Rectangle(place, 0.88, 0.88, fill=False, edgecolor="white", linewidth=2.4))
         axes.add_patch(Rectangle(place, 0.88, 0.88, fill=False, edgecolor="black", linewidth=1.1))
     return image

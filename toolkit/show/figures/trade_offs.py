@@ -10,7 +10,7 @@ from toolkit.errors import EmptyError
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.drawing.panels import panel_grid
 from toolkit.show.drawing.style import INK, percent_limits
-from toolkit.show.figures.curves import look
+from toolkit.show.figures.curves import line_look
 from toolkit.show.tables.table_content import IntervalCell
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def trade_offs_figure(
 def _draw_point(axes: Axes, point: MethodPoint, number: int, name: str) -> None:
     from matplotlib import patheffects
 
-    mark = look(number)
+    mark = line_look(number)
     x, y = point.cost.estimate, HUNDRED * point.quality.estimate
     bar: dict[str, Any] = {"color": mark.color, "linewidth": 0.9, "zorder": 3}
     if point.quality.low is not None and point.quality.high is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from toolkit.show.ranking.ranking import ON_WEIGHTS, RankedInput
 from toolkit.show.tables.table import Table
-from toolkit.show.tables.table_content import Called, ColumnNote, IntervalCell
+from toolkit.show.tables.table_content import ColumnNote, IntervalCell, NameForm
 
 RAISED = "¹²³⁴"
 _SHORT = (
@@ -75,7 +75,7 @@ def with_numbered_notes(
     called = {name: text + gold * (name in sees) for name, text in names.items()}
     first, *rest = (column for column in table.columns if not column.beneath)
     heads = (replace(one, name=one.name + raised.get(str(one.key), "")) for one in rest)
-    columns = (replace(first, form=Called(called)), *heads)
+    columns = (replace(first, form=NameForm(called)), *heads)
     return replace(
         table,
         columns=columns,

@@ -72,7 +72,7 @@ class PolicyRow:
     swept: tuple[tuple[str, Any], ...] = ()  # its sweep's keys and its own values of them
     label: str = ""  # what tables and figures call it, if not by its name; of a sweep without the brackets
 
-    def short(self, always: bool) -> str:
+    def short_label(self, always: bool) -> str:
         """The policy's label with its own values of the sweep shortened, with `always` also where the sweep has no
         label.
         """
@@ -98,7 +98,7 @@ def short_names(policies: Sequence[PolicyRow], always: bool = False) -> dict[str
 
     `always` shortens the names of sweeps without a label, too.
     """
-    names = {policy.name: policy.short(always) for policy in policies}
+    names = {policy.name: policy.short_label(always) for policy in policies}
     often = Counter(names.values())
     whole = {p.name: f"{p.label or p.sweep}{p.name.removeprefix(p.sweep)}" for p in policies}
     return {name: short if often[short] == 1 else whole[name] for name, short in names.items()}
@@ -173,7 +173,7 @@ class RankedInput:
         """What is known of policies cheaper than the baseline; None without any, or where costs are not comparable."""
         return self.within() if self.within and self.baseline is not None and self.same_calls else None
 
-    def merit(self, cell: IntervalCell | None) -> float | None:
+    def sort_value(self, cell: IntervalCell | None) -> float | None:
         """The value of a cell that policies are ranked by, with the sign changed where less is better."""
         return None if cell is None else -cell.estimate if self.quality.cost else cell.estimate
 
@@ -244,7 +244,7 @@ def cell_of(cell: Sequence[Any] | None) -> IntervalCell | None:
     return IntervalCell(estimate, low, high, "†" if method in MARKED else "")
 
 
-def reasons(methods: Iterable[str | None], clustered: bool) -> list[str]:
+def mark_reasons(methods: Iterable[str | None], clustered: bool) -> list[str]:
     """The sentences that say why the intervals of some methods are marked."""
     names = set(methods)
     return [why for method, why in (MARKED_IN_CLUSTERS if clustered else MARKED).items() if method in names]
@@ -262,7 +262,9 @@ def _rank_policies(results: RankedInput) -> tuple[Ranked, ...]:
     metric, cost = results.metric, str(results.cost.metric)
     metrics = results.summary["metric"].unique().to_list()
     keys = [
-        rank_key(results.merit(summary.get((policy.name, metric))), _estimate_of(summary.get((policy.name, cost))), i)
+        rank_key(
+            results.sort_value(summary.get((policy.name, metric))), _estimate_of(summary.get((policy.name, cost))), i
+        )
         for i, policy in enumerate(results.policies)
     ]
     best_first = [results.policies[key[2]] for key in sorted(keys)]

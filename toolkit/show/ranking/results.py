@@ -13,16 +13,16 @@ from toolkit.notes import Severity, remark
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.figures.figure import FrontierPoint, frontier
 from toolkit.show.ranking.one_column import abbreviated_names
-from toolkit.show.ranking.ranking import ON_WEIGHTS, PolicyRow, Ranked, RankedInput, rank, reasons, short_names
+from toolkit.show.ranking.ranking import ON_WEIGHTS, PolicyRow, Ranked, RankedInput, mark_reasons, rank, short_names
 from toolkit.show.tables.html import SIMULATED
 from toolkit.show.tables.latex import COLUMN
 from toolkit.show.tables.table import Table
 from toolkit.show.tables.table_content import (
-    Called,
     ColumnNote,
     Form,
     FrontMark,
     IntervalCell,
+    NameForm,
     Number,
     NumberWithInterval,
     PValue,
@@ -87,7 +87,7 @@ def ranked_table(results: RankedInput, limit: int | RowLimits | None = None, als
             *below,
             *_explanation_notes(results, ranked, columns),
             *_column_notes(results, Severity.NOTE, columns),
-            *(ColumnNote(text, paper="") for text in filter(None, [takeaway(results)])),
+            *(ColumnNote(text, paper="") for text in filter(None, [main_finding(results)])),
         ),
         strong=frozenset(i for i, row in enumerate(rows) if row.leads),
         faint=frozenset(i for i, row in enumerate(rows) if row.policy.diagnostic),
@@ -99,7 +99,7 @@ SAME = 1e-9
 """The largest relative difference of two costs that count as equal: they may be sums in different orders."""
 
 
-def _along_one_number(policy: PolicyRow) -> bool:
+def _differs_in_one_number(policy: PolicyRow) -> bool:
     """Whether the policies of a sweep differ in one number only, so that a line may join them."""
     values = [value for _, value in policy.swept]
     return len(values) == 1 and isinstance(values[0], int | float) and not isinstance(values[0], bool)
@@ -112,13 +112,13 @@ def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
         FrontierPoint(
             name=called[row.policy.name],
             sweep=row.policy.sweep or row.policy.name,
-            cost=(cost := row.cost.times(results.cost.scale)).estimate,
+            cost=(cost := row.cost.scaled(results.cost.scale)).estimate,
             cost_low=cost.low,
             cost_high=cost.high,
             accuracy=row.quality.estimate,
             low=row.quality.low,
             high=row.quality.high,
-            swept=row.policy.sweep_size > 1 and _along_one_number(row.policy),
+            swept=row.policy.sweep_size > 1 and _differs_in_one_number(row.policy),
             chosen=row.chosen,
             on_front=bool(row.on_front),
             diagnostic=bool(row.policy.diagnostic),
@@ -140,7 +140,7 @@ def frontier_figure(results: RankedInput, title: str = "", width: float = WIDTH,
     return frontier(
         points,
         title=title,
-        cost=results.cost.on_axis,
+        cost=results.cost.axis_label,
         accuracy=results.quality.label,
         level=results.level,
         simulated=results.simulated,
@@ -156,14 +156,14 @@ def no_frontier(results: RankedInput) -> str:
         return f"no policy has a value of `{results.metric}`, a share, and of a cost"
     costs = [point.cost for point in points if not point.diagnostic]
     if len(costs) > 1 and max(costs) - min(costs) <= SAME * max(map(abs, costs)):
-        return f"all policies cost the same, {costs[0]:,.4g} {results.cost.on_axis}, so there is no front"
+        return f"all policies cost the same, {costs[0]:,.4g} {results.cost.axis_label}, so there is no front"
     return ""
 
 
 def _visible_rows(results: RankedInput, ranked: Sequence[Ranked], limits: RowLimits) -> list[Ranked]:
     name = None if results.within_margin is None else results.within_margin.policy
     cheapest = next((row for row in ranked if row.policy.name == name), None)
-    names = {row.policy.name for row in ranked if _is_must(row) or row is cheapest}
+    names = {row.policy.name for row in ranked if _is_always_visible(row) or row is cheapest}
     swept = _limit_sweep_rows(ranked, limits.of_sweep, names)
     must = [row for row in swept if row.policy.sweep_size <= 1 or row.policy.name in names]
     some = _leading_rows(swept, must, limits.rows)
@@ -175,7 +175,7 @@ def _visible_rows(results: RankedInput, ranked: Sequence[Ranked], limits: RowLim
     return _leading_rows(few, [row for row in few if row.leads or row.baseline or row in ends], limits.most)
 
 
-def _is_must(row: Ranked) -> bool:
+def _is_always_visible(row: Ranked) -> bool:
     return row.chosen or row.baseline or row.leads
 
 
@@ -189,7 +189,7 @@ def _limit_sweep_rows(ranked: Sequence[Ranked], most: int | None, must: Collecti
     names = set[str]()
     for rows in sweeps.values():
         some = [row for row in rows if row.policy.name in must]
-        spread = len(rows) > most and all(_along_one_number(row.policy) for row in rows)
+        spread = len(rows) > most and all(_differs_in_one_number(row.policy) for row in rows)
         names |= {
             row.policy.name for row in (_spread_rows(rows, some, most) if spread else _leading_rows(rows, some, most))
         }
@@ -226,7 +226,7 @@ def _columns(results: RankedInput, ranked: Sequence[Ranked], also: Collection[st
     means = [column for column in results.columns if _has_column(column, results, ranked, also)]
     parts: list[CellColumn] = [
         (TableColumn("#", Number(0), "place"), lambda r: r.place),
-        (TableColumn("policy", Called(results.called)), lambda r: r.policy.name),
+        (TableColumn("policy", NameForm(results.called)), lambda r: r.policy.name),
         (TableColumn(quality.heading, value, results.metric), lambda r: r.quality),
     ]
     if any(row.corrected for row in ranked):
@@ -259,23 +259,23 @@ def _core_column(heading: str, form: Form, key: str, drop: int) -> TableColumn:
 def _has_column(column: OutcomeColumn, results: RankedInput, ranked: Sequence[Ranked], also: Collection[str]) -> bool:
     """Whether the table shows an outcome column beside the metric that ranks."""
 
-    def known(one: OutcomeColumn) -> bool:
+    def has_mean(one: OutcomeColumn) -> bool:
         return any(row.means.get(str(one.metric)) is not None for row in ranked)
 
     if column == results.cost:
         return True
-    if column.metric in also and column.metric != results.metric and known(column):
+    if column.metric in also and column.metric != results.metric and has_mean(column):
         return True
     if not column.header or column.metric == results.metric:
         return False
 
     if column.stands_for:
-        return known(column) and not any(known(one) for one in results.columns if one.name == column.stands_for)
-    if any(known(one) for one in results.columns if one.stands_for == column.name) and not known(column):
+        return has_mean(column) and not any(has_mean(one) for one in results.columns if one.name == column.stands_for)
+    if any(has_mean(one) for one in results.columns if one.stands_for == column.name) and not has_mean(column):
         return False  # another stands here in its place
     return {
         "always": True,
-        "known": known(column),
+        "known": has_mean(column),
         "above 0": any(row.means.get(str(column.metric)) for row in ranked),
         "as cost": False,
         "asked": False,
@@ -363,7 +363,7 @@ def _explanation_notes(
         few = f", claimed from {fewest:,} examples on" if fewest is not None and results.n < fewest else ""
         yield ColumnNote(f"not worse: {rule}{' points' * share}{few}.", ("not_worse",), code="not_worse")
     most = "most" if falling else "least"
-    text = f"Pareto ●: no other policy has at {most} this {results.quality.label} {results.cost.less}."
+    text = f"Pareto ●: no other policy has at {most} this {results.quality.label} {results.cost.lower_text}."
     yield ColumnNote(text, ("on_front",))
     level = f"{100 * results.level:g} %"
     if any(row.front_share is not None for row in ranked):
@@ -408,10 +408,10 @@ def _mark_reasons(results: RankedInput) -> list[str]:
     """The reasons why intervals of the ranking metric are marked."""
     pairs = results.comparisons.filter(metric=results.metric, baseline=results.baseline or "")
     methods = {*results.summary.filter(metric=results.metric)["method"], *pairs["method"]}
-    return reasons(methods, results.clustered)
+    return mark_reasons(methods, results.clustered)
 
 
-def takeaway(results: RankedInput) -> str | None:
+def main_finding(results: RankedInput) -> str | None:
     """The run's main finding in words: the best policy, its distance to the baseline, how many tie with it, and the
     cheapest within the margin. None where nothing can be said.
     """
@@ -467,7 +467,7 @@ def cheapest_within(results: RankedInput) -> Iterator[str]:
         row, needed = rows[near.estimated], near.needed
         gain = _gain_text(results, row, whole=True) + _saving_text(results, row, rows[str(results.baseline)])
         text = f"By estimates alone it would be `{results.called[near.estimated]}`, {gain}, which is not shown to be"
-        decide = "" if needed is None else f"; {needed.words} would decide"
+        decide = "" if needed is None else f"; {needed.number_text} would decide"
         yield remark("by_estimates", f"{text}{decide}.")
 
 
@@ -492,11 +492,11 @@ def _saving_text(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
 
 def _quality_text(results: RankedInput, value: IntervalCell, signed: bool = False) -> str:
     if results.quality.share and not signed:
-        return percent(value)
+        return percent_text(value)
     return NumberWithInterval.of(results.quality, signed).show(value)
 
 
-def percent(share: IntervalCell) -> str:
+def percent_text(share: IntervalCell) -> str:
     """A share with its interval as text: `74.8 % [72.9, 76.6]`."""
     number, bracket, rest = NumberWithInterval(1, 100.0).show(share).partition(" [")
     return f"{number} %{bracket}{rest}"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
-from toolkit.show.tables.latex_text import MARKS, POINTS_AN_INCH, folded, in_tex, mark, paragraph, points
+from toolkit.show.tables.latex_text import MARKS, POINTS_AN_INCH, as_tex, fold_lines, note_mark, paragraph, point_width
 from toolkit.show.tables.table_content import DASH, Form, TableColumn, TableContent, notes_on
 
 COLUMN = 3.7
@@ -149,7 +149,9 @@ class _TypesetGrid:
     def natural_widths(self) -> tuple[float, ...]:
         """The width of each column without line breaks, in points."""
         columns = zip(self.heads, *self.rows, strict=True)
-        return tuple(max(points(line, self.size) for cell in column for line in cell.split("\n")) for column in columns)
+        return tuple(
+            max(point_width(line, self.size) for cell in column for line in cell.split("\n")) for column in columns
+        )
 
     @cached_property
     def least_widths(self) -> tuple[float, ...]:
@@ -194,8 +196,8 @@ class _TypesetGrid:
     def _row_lines(self, text: str, space: float) -> list[str]:
         """The lines into which a cell's line folds at a width. Lines of an indented one are indented."""
         indent = "  " if text.startswith("  ") else ""
-        room = space - points("m", self.size) * bool(indent)
-        return [indent + line.removeprefix(indent) for line in folded(text.removeprefix(indent), room, self.size)]
+        room = space - point_width("m", self.size) * bool(indent)
+        return [indent + line.removeprefix(indent) for line in fold_lines(text.removeprefix(indent), room, self.size)]
 
     def only_columns(self, columns: Sequence[int]) -> _TypesetGrid:
         rows = tuple(tuple(row[k] for k in columns) for row in self.rows)
@@ -262,7 +264,7 @@ def _row_marks(table: TableContent) -> dict[str, str]:
         return {}
     under = [i for i, column in enumerate(table.columns) if column.beneath]
     texts = dict.fromkeys(row[i] for row in table.texts() for i in under if row[i] not in ("", DASH))
-    return {text: mark(number) for number, text in enumerate(list(texts)[:MARKS])}
+    return {text: note_mark(number) for number, text in enumerate(list(texts)[:MARKS])}
 
 
 def _drop_columns(grid: _TypesetGrid, space: float) -> _TypesetGrid:
@@ -348,7 +350,7 @@ def _rows_by_page(grid: _TypesetGrid, above: float, below: float) -> list[range]
 
 def _height_of_notes(notes: Sequence[str], space: float) -> float:
     """The height in points of notes on lines of `space` points."""
-    return sum(_LEADING[_SMALL] * (1 + points(note, _SMALL) // space) for note in notes)
+    return sum(_LEADING[_SMALL] * (1 + point_width(note, _SMALL) // space) for note in notes)
 
 
 def _small_print(notes: Sequence[str], space: float, bold: bool = False) -> list[str]:
@@ -395,8 +397,8 @@ def _row_lines(row: Sequence[str], aligns: Sequence[str]) -> Iterator[str]:
 
 def _cell_tex(line: str, align: str) -> str:
     if align.startswith("S"):
-        return line.replace("−", "-") if _DECIMAL.fullmatch(line) else f"{{{in_tex(line)}}}"
-    return rf"\quad {in_tex(line[2:])}" if line.startswith("  ") else in_tex(line)
+        return line.replace("−", "-") if _DECIMAL.fullmatch(line) else f"{{{as_tex(line)}}}"
+    return rf"\quad {as_tex(line[2:])}" if line.startswith("  ") else as_tex(line)
 
 
 def _decimal_alignment(cells: Sequence[str], size: int, wide: float) -> str | None:
@@ -411,7 +413,7 @@ def _decimal_alignment(cells: Sequence[str], size: int, wide: float) -> str | No
     halves = [cell.lstrip("+−").split(".") for cell in known]
     whole, part = (max(len(half[i]) for half in halves) for i in (0, 1))
     sign = "+" if any(cell[0] in "+−" for cell in known) else ""
-    if points(f"{sign}{'0' * whole}.{'0' * part}", size) > wide:
+    if point_width(f"{sign}{'0' * whole}.{'0' * part}", size) > wide:
         return None
     plus = ",retain-explicit-plus" if any(cell[0] == "+" for cell in known) else ""
     return f"S[table-format={sign}{whole}.{part}{plus}]"

@@ -47,29 +47,29 @@ _JOINTS = re.compile(r"(?<=[\[\],.=_/:-])(?![\d.])|(?<=[=\[])")
 _MARKS = 0xE000  # of a private area, of which no printable text has a sign
 
 
-def in_tex(text: str) -> str:
+def as_tex(text: str) -> str:
     """The text escaped, so that LaTeX sets it as it is. What stands in backticks gets quotation marks."""
     marked = _LIGATURE.sub("\x02", _QUOTED.sub("\x01\\1'", _plain_signs(text)))
     return "".join(map(_sign_tex, marked))
 
 
-def mark(number: int) -> str:
+def note_mark(number: int) -> str:
     """A placeholder that LaTeX later shows as a raised letter: a for 0, b for 1 …, aa after z."""
     return chr(_MARKS + number)
 
 
 @lru_cache(16_384)
-def em(text: str) -> float:
+def width_in_em(text: str) -> float:
     """The width of a line of text, in em."""
     return _SPARE * sum(_sign_width(sign) for sign in _plain_signs(text)) / 1000
 
 
-def points(text: str, size: int) -> float:
+def point_width(text: str, size: int) -> float:
     """The width of a line of text at a font size, in TeX points."""
-    return size * _GROWN[size] * em(text)
+    return size * _GROWN[size] * width_in_em(text)
 
 
-def folded(text: str, space: float, size: int) -> list[str]:
+def fold_lines(text: str, space: float, size: int) -> list[str]:
     """Breaks a text into lines of `space` points. It breaks at blanks, and within a word that is longer than a line.
 
     Every line but the first begins with two blanks, which stand for an indent of one em.
@@ -87,14 +87,14 @@ def folded(text: str, space: float, size: int) -> list[str]:
 def _split_words(text: str, space: float, size: int) -> Iterator[tuple[str, bool]]:
     """Yields the words of a text, longer ones in parts that fit, each with whether it continues the one before."""
     for word in text.split(" "):
-        if points(word, size) <= space:
+        if point_width(word, size) <= space:
             yield word, False
             continue
         glued = False
         for part in (one for one in _JOINTS.split(word) if one):
             line = ""
             for sign in part:
-                if line and points(line + sign, size) > space:
+                if line and point_width(line + sign, size) > space:
                     yield line, glued
                     line, glued = "", True
                 line += sign
@@ -107,12 +107,12 @@ def paragraph(text: str, space: float, size: int) -> str:
     lines = ""
     for word, glued in _split_words(text, space, size):
         lines += ("\x00" if glued else " " if lines else "") + word
-    return in_tex(lines)
+    return as_tex(lines)
 
 
 def _indented_width(line: str, size: int) -> float:
     """The width in points of a line, whose two leading blanks, if any, stand for an indent."""
-    return points(line.removeprefix("  "), size) + size * _GROWN[size] * line.startswith("  ")
+    return point_width(line.removeprefix("  "), size) + size * _GROWN[size] * line.startswith("  ")
 
 
 def _sign_tex(sign: str) -> str:

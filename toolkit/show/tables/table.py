@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.printable import spreadsheet
+from toolkit.printable import spreadsheet_text
 from toolkit.show.drawing.page import WIDTH, inches
 from toolkit.show.tables.html import escaped_prose
 from toolkit.show.tables.latex import as_latex
@@ -45,12 +45,12 @@ class Table(TableContent):
 
     def markdown(self) -> str:
         """A GitHub-flavoured table under its title as heading, with the notes as lists above and below it."""
-        lines = [f"## {in_cell(self.title)}", ""] if self.title else []
-        lines += [f"> **{in_note(note)}**\n" for note in self.above]
-        lines.append(_markdown_row(in_cell(column.name) for column in self.columns))
+        lines = [f"## {markdown_cell(self.title)}", ""] if self.title else []
+        lines += [f"> **{markdown_note(note)}**\n" for note in self.above]
+        lines.append(_markdown_row(markdown_cell(column.name) for column in self.columns))
         lines.append(_markdown_row(_RULES[column.form.align] for column in self.columns))
-        lines += [_markdown_row(map(in_cell, row)) for row in self.texts()]
-        lines += ["", *(f"- {in_note(note)}" for note in self.below)] if self.below else []
+        lines += [_markdown_row(map(markdown_cell, row)) for row in self.texts()]
+        lines += ["", *(f"- {markdown_note(note)}" for note in self.below)] if self.below else []
         return "\n".join(lines) + "\n"
 
     def latex(self, label: str = "", width: str | float = WIDTH, whole: bool = False) -> str:
@@ -98,7 +98,7 @@ def _csv_row(cells: Iterable[Any]) -> str:
 
 
 def _in_spreadsheet(cell: Any) -> Any:
-    return spreadsheet(cell) if isinstance(cell, str) else cell
+    return spreadsheet_text(cell) if isinstance(cell, str) else cell
 
 
 def _html_row(tag: str, cells: Iterable[str]) -> str:
@@ -114,14 +114,14 @@ def _markdown_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def in_cell(text: str) -> str:
+def markdown_cell(text: str) -> str:
     """A cell's text escaped for Markdown."""
     for sign in "\\|*_`":
         text = text.replace(sign, f"\\{sign}")
-    return in_note(text)
+    return markdown_note(text)
 
 
-def in_note(text: str) -> str:
+def markdown_note(text: str) -> str:
     """A note escaped for Markdown. Code in backticks stays, so only what would become HTML is escaped."""
     return text.replace("<", "&lt;").replace("](", "]\\(")
 

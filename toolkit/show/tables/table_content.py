@@ -34,14 +34,14 @@ class IntervalCell:
     def of(cls, numbers: Sequence[float | None], factor: float = 1.0) -> IntervalCell | None:
         """The cell of (estimate, low, high) times a `factor` that is not negative; None where there is no estimate."""
         estimate, low, high = numbers
-        return None if estimate is None else cls(estimate, low, high).times(factor)
+        return None if estimate is None else cls(estimate, low, high).scaled(factor)
 
-    def times(self, factor: float) -> IntervalCell:
+    def scaled(self, factor: float) -> IntervalCell:
         """The cell in another unit: estimate and limits times `factor`, which is not negative."""
         low, high = (None if end is None else factor * end for end in (self.low, self.high))
         return IntervalCell(factor * self.estimate, low, high, self.mark)
 
-    def turned(self) -> IntervalCell:
+    def reversed(self) -> IntervalCell:
         """The same difference with first and second exchanged: all signs change, and the limits swap places."""
         low, high = (None if end is None else -end for end in (self.high, self.low))
         return IntervalCell(-self.estimate, low, high, self.mark)
@@ -92,7 +92,7 @@ class Words(Form):
 
 
 @dataclass(frozen=True)
-class Called(Form):
+class NameForm(Form):
     """Cells of names: people read each name's value in `names`, programs the name itself."""
 
     names: Mapping[str, str]
@@ -333,7 +333,7 @@ def _printable_note(note: str) -> ColumnNote:
 _LEVELS = "▁▂▃▄▅▆▇█"
 
 
-def spark(counts: Sequence[float]) -> str:
+def bar_line(counts: Sequence[float]) -> str:
     """A line of bars, one character a count, as high as its share of the largest; a blank for zero: `▂█ ▁`."""
     largest = max(counts, default=0)
     if largest <= 0:
@@ -341,7 +341,7 @@ def spark(counts: Sequence[float]) -> str:
     return "".join(_LEVELS[min(7, int(8 * count / largest))] if count > 0 else " " for count in counts)
 
 
-def binned(pairs: Sequence[tuple[int, int]], bins: int = 12) -> list[tuple[str, int]]:
+def equal_ranges(pairs: Sequence[tuple[int, int]], bins: int = 12) -> list[tuple[str, int]]:
     """Groups (value, count) pairs into at most `bins` equal ranges: (label, count), empty ranges included."""
     if not pairs:
         return []

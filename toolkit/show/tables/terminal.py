@@ -220,9 +220,9 @@ def _name_lines(layout: _TableLayout, row: Sequence[str], width: int) -> Iterato
         yield start + whole
         return
     room = width - indent
-    first, *more = folded(name, room)
+    first, *more = fold_lines(name, room)
     yield start + first
-    more += [part for line in rest for part in folded(line, room)]
+    more += [part for line in rest for part in fold_lines(line, room)]
     yield from (" " * indent + part for part in more)
 
 
@@ -232,7 +232,7 @@ def _side_by_side(
     """Yields the lines of cells beside each other. They start on one line, or with `bottom` (headings) end on one."""
     aligns = [column.form.align for column in layout.columns]
     columns = [
-        folded(cells[i], widths[i]) if aligns[i] == "left" else cells[i].split("\n")
+        fold_lines(cells[i], widths[i]) if aligns[i] == "left" else cells[i].split("\n")
         for i in layout.side_by_side_columns
     ]
     height = max(map(len, columns), default=0)
@@ -248,7 +248,7 @@ def _align_text(text: str, width: int, align: str) -> str:
     return {"left": text.ljust, "right": text.rjust, "center": text.center}[align](width)
 
 
-def folded(text: str, width: int) -> list[str]:
+def fold_lines(text: str, width: int) -> list[str]:
     """Breaks a text into lines of at most `width` characters. Continued lines keep the indent of theirs."""
     return [part for line in text.split("\n") for part in _folded_line(line, width)]
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from toolkit.stats.metrics.metrics import BY_POLICY, Likeness, Statistic, by_likeness, statistic_rows, way_rows
+from toolkit.stats.metrics.metrics import BY_POLICY, Likeness, Statistic, group_by_policy, statistic_rows, way_rows
 from toolkit.stats.metrics.outcomes import Chunk
 from toolkit.stats.metrics.resamples import COUNT_ROWS, THREADS, Counts, Resamples
-from toolkit.stats.metrics.scan import SUM_BITS, Scan, Units, significant
+from toolkit.stats.metrics.scan import SUM_BITS, Scan, Units, round_to_bits
 from toolkit.stats.metrics.spill import Floats, Ints
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def resampled_sums(
     `space`: the sums of an earlier call that are no longer needed; their memory is used again where it suffices.
     """
     small = scan.integer & (scan.reach * int(resamples.draws.max()) < EXACT_FLOAT32) & (units.weight is None)
-    shared = scan.integer & units.share & [one.kind in BY_POLICY for one in scan.statistics]
+    shared = scan.integer & units.shares_ways & [one.kind in BY_POLICY for one in scan.statistics]
     kinds = np.where(scan.constant, 0, np.where(shared, 1, np.where(small, 2, 3)))
     index = np.array(sorted(statistics, key=lambda i: (kinds[i], i)), np.int64)
     sharing, start, fractions = np.searchsorted(kinds[index], [1, 2, 3])
@@ -96,7 +96,7 @@ class _WaySums:
     @classmethod
     def of(cls, statistics: Sequence[Statistic], policies: int) -> _WaySums:
         """The sums of some statistics, each a row."""
-        alike = by_likeness(statistics)
+        alike = group_by_policy(statistics)
         row = np.full((len(alike), policies), -1)
         for number, cells in enumerate(alike.values()):
             for policy, place in cells:
@@ -112,17 +112,17 @@ class _WaySums:
             add_products(sums, statistic_rows(chunk, self.statistics), counts, pool)
             return
         # Integers as they are, and exact steps over ways of policies whose fractions nobody wants here.
-        rows, weights = _exact_parts(np.rint(way_rows(chunk, self.alike)), most_drawn)
+        rows, weights = _split_exactly(np.rint(way_rows(chunk, self.alike)), most_drawn)
         later = np.flatnonzero(ways.first)
         later = later[np.argsort(ways.first[later], kind="stable")]
         ends = np.searchsorted(ways.first[later], np.arange(len(ways.order)), "right")
         moves, examples = rows[:, later] - rows[:, later - 1], ways.example[later]
-        parts = rows[:, ways.begin], moves, weights
+        parts = rows[:, ways.first_ways], moves, weights
         add = partial(_add_ways, sums, *parts, examples, ends, self.row[:, ways.order], counts)
         list(pool.map(add, range(0, len(counts), COUNT_ROWS)))
 
 
-def _exact_parts(rows: Floats, most_drawn: int) -> tuple[NDArray[np.float32], Floats]:
+def _split_exactly(rows: Floats, most_drawn: int) -> tuple[NDArray[np.float32], Floats]:
     """Integers (rows, N) as `weights` (rows, parts) times parts (parts, N) so small that float32 adds differences of
     `most_drawn` exactly.
     """
@@ -186,7 +186,7 @@ def add_products(
 
 
 def _round_sums(sums: Floats) -> None:
-    sums[:] = significant(sums, SUM_BITS)
+    sums[:] = round_to_bits(sums, SUM_BITS)
 
 
 @contextmanager

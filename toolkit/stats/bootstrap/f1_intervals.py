@@ -170,11 +170,11 @@ def f1_intervals(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, 
             _set_mean_limits(sample, cells, on, m, results, settings.level)
         else:
             _set_one_class_limits(sample, cells, on, m, results, settings.level)
-        for number, reference in plan.compared(m):
+        for number, reference in plan.known_references(m):
             _set_difference_limits(sample, cells, on[on != reference], m, (number, reference), results, settings.level)
 
 
-def few_wrong(sample: WholeSample, metric: F1, policies: Ints) -> NDArray[np.bool_]:
+def has_few_wrong(sample: WholeSample, metric: F1, policies: Ints) -> NDArray[np.bool_]:
     """Whether each of the policies has fewer than 30 wrong answers among those that the F1 counts."""
     cells = _f1_cells(sample, metric)
     return replace(cells, sums=sample.scan.count[cells.numbers]).count_errors[policies] < FEW_ERRORS

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.bootstrap.f1_intervals import f1_intervals, few_wrong
-from toolkit.stats.bootstrap.pairs import Pairs, as_whole_pairs, few_clusters_differ
+from toolkit.stats.bootstrap.f1_intervals import f1_intervals, has_few_wrong
+from toolkit.stats.bootstrap.pairs import PairCounts, as_whole_pairs, few_clusters_differ
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.bootstrap.series import (
     METHOD_NAMES,
-    FurtherSums,
+    PairSums,
     SeriesKind,
     SeriesPlan,
     SeriesResults,
     Slot,
-    few_or,
     jackknife_moments,
+    method_name,
     resample,
 )
 from toolkit.stats.limits.clusters import (
@@ -31,23 +31,23 @@ from toolkit.stats.limits.clusters import (
     FEWEST_CLUSTERS,
     NOTHING,
     effective_trials,
-    few_events,
     graded_limits,
+    has_few_events,
     jackknife_variance,
-    korn_graubard,
-    student,
+    korn_graubard_limits,
+    student_limits,
 )
-from toolkit.stats.limits.discordant import FEW_PAIRS, mid_p, score_p, tango
+from toolkit.stats.limits.discordant import FEW_PAIRS, mid_p_value, score_p_value, tango_limits
 from toolkit.stats.limits.fieller import (
     ROWS,
     CostMoments,
     PairMoments,
     cost_moments,
     fieller_limits,
-    joined,
+    join_pair_moments,
     moment_sums,
 )
-from toolkit.stats.limits.intervals import clip_limits, clopper_pearson, hybrid, wilson, wilson_limits
+from toolkit.stats.limits.intervals import clip_limits, clopper_pearson, hybrid_interval, wilson, wilson_limits
 from toolkit.stats.limits.studentised import FEW_UNITS, Spread
 from toolkit.stats.metrics.metrics import F1, Metric
 from toolkit.stats.metrics.resamples import Settings
@@ -66,18 +66,18 @@ class _IntervalChoice:
 
     sample: WholeSample
     plan: SeriesPlan
-    pairs: Pairs
+    pairs: PairCounts
     results: SeriesResults
     settings: Settings
     studentised: bool
     moments: CostMoments | None
     spreads: Mapping[tuple[int, int], tuple[Ints, Spread]]
-    further: FurtherSums
+    further: PairSums
 
 
 def choose_intervals(
-    sample: WholeSample, references: Sequence[int], pairs: Pairs, settings: Settings,
-    further: FurtherSums = FurtherSums(),  # noqa: B008 -- frozen
+    sample: WholeSample, references: Sequence[int], pairs: PairCounts, settings: Settings,
+    further: PairSums = PairSums(),  # noqa: B008 -- frozen
 ) -> SeriesResults:  # fmt: skip
     """The interval of every value, difference and reduction. There is none where the sample has a single unit.
     `further`: what else is read from the resampled sums.
@@ -85,14 +85,14 @@ def choose_intervals(
     plan = sample.plan(references)
     results = SeriesResults.of(plan)
     if sample.units.count > 1:
-        studentised = sample.independent and settings.method == "percentile"
-        divided = studentised or (not sample.independent and sample.units.count >= FEWEST_CLUSTERS)
+        studentised = sample.has_single_units and settings.method == "percentile"
+        divided = studentised or (not sample.has_single_units and sample.units.count >= FEWEST_CLUSTERS)
         parts = (sample.units, plan.scan, plan.metrics, plan.valued, plan.references)
         moments = cost_moments(*parts) if divided else None
-        spreads = dict(_graded_spreads(sample, plan, pairs)) if sample.independent else {}
+        spreads = dict(_graded_spreads(sample, plan, pairs)) if sample.has_single_units else {}
         for (number, m), (on, spread) in spreads.items():
             if moments is not None and studentised and not sample.metrics[m].of_cost:  # whose moments are there
-                many = pairs.effective[number, m, on] >= FEW_PAIRS
+                many = pairs.effective_pairs[number, m, on] >= FEW_PAIRS
                 at = number + 1, m, on[many]
                 moments.second[at], moments.third[at] = spread.second[many], spread.third[many]
         chosen = _IntervalChoice(sample, plan, pairs, results, settings, studentised, moments, spreads, further)
@@ -103,13 +103,13 @@ def choose_intervals(
 
 
 def _graded_spreads(
-    sample: WholeSample, plan: SeriesPlan, pairs: Pairs
+    sample: WholeSample, plan: SeriesPlan, pairs: PairCounts
 ) -> Iterator[tuple[tuple[int, int], tuple[Ints, Spread]]]:
     """The policies that differ by fractions, by reference and rate, and these differences' central moments."""
-    for number, m in zip(*np.nonzero(pairs.graded.any(axis=2)), strict=True):
-        on = np.flatnonzero(pairs.graded[number, m] & plan.valued[m] & (sample.counts[m] > 1))
+    for number, m in zip(*np.nonzero(pairs.has_fractions.any(axis=2)), strict=True):
+        on = np.flatnonzero(pairs.has_fractions[number, m] & plan.valued[m] & (sample.counts[m] > 1))
         n = sample.counts[m, on].astype(np.float64)
-        spread = pairs.spread(number, m, on, n)
+        spread = pairs.difference_spread(number, m, on, n)
         if sample.units.strata is not None:
             spread = Spread(_squares_within_strata(sample, m, on, plan.references[number]) / n, spread.third)
         yield (int(number), int(m)), (on, spread)
@@ -127,7 +127,7 @@ def _set_rare_event_limits(chosen: _IntervalChoice) -> None:
     sample, results, settings = chosen.sample, chosen.results, chosen.settings
     value = (SeriesKind.VALUE, 0)
     for m in range(len(sample.metrics)):
-        on, (mean, square, n, off) = sample.graded(m)
+        on, (mean, square, n, off) = sample.fractional_policies(m)
         low, high, methods = graded_limits(mean, square, n, off, settings.level)
         for method in ("graded", "graded_few"):
             which = methods == method
@@ -150,25 +150,25 @@ def _set_paired_limits(chosen: _IntervalChoice) -> None:
     """
     sample, plan, pairs, results, settings = chosen.sample, chosen.plan, chosen.pairs, chosen.results, chosen.settings
     for m, metric in enumerate(sample.metrics):
-        for number, reference in plan.compared(m) if metric.column.rate else ():
+        for number, reference in plan.known_references(m) if metric.column.rate else ():
             slot = (SeriesKind.DIFFERENCE, number)
             known = ~np.isnan(pairs.discordant[number, m]) & (sample.counts[m] > 1) & plan.valued[m]
-            on = np.flatnonzero(known & ~pairs.graded[number, m])
+            on = np.flatnonzero(known & ~pairs.has_fractions[number, m])
             if len(on):
                 one, two = pairs.first[number, m, on], pairs.second[number, m, on]
                 few = one + two < FEW_PAIRS
                 trials = _trials_of_pairs(chosen, m, on, number, reference)
                 times = trials / sample.counts[m, on]
                 low, high = _tango_limits(one * times, two * times, trials, settings.level)
-                results.put(slot, m, on[few], low[few], high[few], mid_p(one[few], two[few]), "tango")
+                results.put(slot, m, on[few], low[few], high[few], mid_p_value(one[few], two[few]), "tango")
                 one, two = (one * times)[~few], (two * times)[~few]
-                results.widen(slot, m, on[~few], low[~few], high[~few], score_p(one, two))
+                results.widen(slot, m, on[~few], low[~few], high[~few], score_p_value(one, two))
             _set_graded_limits(chosen, slot, m)
             other = sample.few_events(m, reference)
             for p in np.flatnonzero(~np.isnan(pairs.unlike[number, m]) & plan.valued[m]).tolist():
                 mine = sample.few_events(m, p)
                 if (mine and other) or pairs.unlike[number, m, p] < FEW_PAIRS:
-                    limits = hybrid(sample.rate(m, p), sample.rate(m, reference), settings.level)
+                    limits = hybrid_interval(sample.rate(m, p), sample.rate(m, reference), settings.level)
                     results.put(slot, m, p, *limits, float(results.p_value[(*slot, m, p)]), "newcombe")
 
 
@@ -185,20 +185,20 @@ def _set_graded_limits(chosen: _IntervalChoice, slot: Slot, m: int) -> None:
     pairs, results, level = chosen.pairs, chosen.results, chosen.settings.level
     on, spread = chosen.spreads[number, m]
     n, at = chosen.sample.counts[m, on].astype(np.float64), (number, m, on)
-    few = pairs.effective[at] < FEW_PAIRS
-    limits = student(results.value[(*slot, m, on)], spread.second / (n - 1), n, level)
+    few = pairs.effective_pairs[at] < FEW_PAIRS
+    limits = student_limits(results.value[(*slot, m, on)], spread.second / (n - 1), n, level)
     low, high, p_value = (end[few] for end in limits)
     results.put(slot, m, on[few], low, high, p_value, "graded_tango")
     results.widen(slot, m, on[~few], *(end[~few] for end in limits))
     one, two, trials = as_whole_pairs(pairs.first[at][few], pairs.second[at][few], pairs.squares[at][few], n[few])
     low, high = _tango_limits(one, two, trials, level)
-    results.widen(slot, m, on[few], low, high, score_p(one, two))
+    results.widen(slot, m, on[few], low, high, score_p_value(one, two))
 
 
 def _tango_limits(first: Floats, second: Floats, n: Floats | Ints, level: float) -> tuple[Floats, Floats]:
     """Tango's limits of each pair's difference of rates. Pairs with equal tables are computed once."""
     tables, place = np.unique(np.stack([first, second, n]), axis=1, return_inverse=True)
-    low, high = (end[place.ravel()] for end in tango(tables[0], tables[1], tables[2], level))
+    low, high = (end[place.ravel()] for end in tango_limits(tables[0], tables[1], tables[2], level))
     return low, high
 
 
@@ -239,7 +239,7 @@ def _set_clustered_limits(chosen: _IntervalChoice) -> None:
         if not len(on):
             continue
         series = [((SeriesKind.VALUE, 0), units[:, m, on], kish_numbers[m, on])]
-        for number, reference in plan.compared(m):
+        for number, reference in plan.known_references(m):
             shared = np.minimum(units[:, m, on], units[:, m, [reference]])
             both = shared, np.minimum(kish_numbers[m, on], kish_numbers[m, reference])
             series.append(((SeriesKind.DIFFERENCE, number), *both))
@@ -252,9 +252,9 @@ def _set_clustered_limits(chosen: _IntervalChoice) -> None:
             variance, clusters = jackknife_variance(first[at], second[at], in_strata), in_strata.sum(axis=0)
             if slot[0] is SeriesKind.VALUE and sample.is_rate(m):
                 rate, most = results.value[(*slot, m, on)], sample.most_trials(m, on)
-                low, high = korn_graubard(rate, variance, most, kish, settings.level)
+                low, high = korn_graubard_limits(rate, variance, most, kish, settings.level)
                 results.put(slot, m, on, low, high, math.nan, "korn-graubard")
-                rare = few_events(rate, kish)
+                rare = has_few_events(rate, kish)
                 results.put(slot, m, on[rare], low[rare], high[rare], math.nan, "korn-graubard_few")
             else:
                 _set_student_limits(chosen, slot, m, on, variance, kish)
@@ -274,7 +274,7 @@ def _set_student_limits(chosen: _IntervalChoice, slot: Slot, m: int, on: Ints, v
     sample, results, level = chosen.sample, chosen.results, chosen.settings.level
     value = results.value[(*slot, m, on)]
     still = variance <= NOTHING * np.maximum(1.0, value**2)
-    low, high, p_value = (ends[~still] for ends in student(value, variance, kish, level))
+    low, high, p_value = (ends[~still] for ends in student_limits(value, variance, kish, level))
     share = sample.metrics[m].column.share or sample.is_rate(m)
     if share and slot[0] is not SeriesKind.REDUCTION:
         low, high = np.maximum(low, -1.0 if slot[0] is SeriesKind.DIFFERENCE else 0.0), np.minimum(high, 1.0)
@@ -296,8 +296,8 @@ def _set_student_limits(chosen: _IntervalChoice, slot: Slot, m: int, on: Ints, v
         results.put(slot, m, on[still], *limits, math.nan, "korn-graubard_few")
         return
     trials, moved = sample.counts[m, on[still]] * 1.0 if f1 else trials, np.clip(value, -1.0, 1.0)
-    low, high = tango(trials * np.maximum(moved, 0), trials * np.maximum(-moved, 0), trials, level)
-    results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, np.floor(trials)), 0.0), "tango")
+    low, high = tango_limits(trials * np.maximum(moved, 0), trials * np.maximum(-moved, 0), trials, level)
+    results.put(slot, m, on[still], low, high, mid_p_value(np.where(moved == 0, 0.0, np.floor(trials)), 0.0), "tango")
 
 
 def _set_cluster_pair_limits(
@@ -320,13 +320,13 @@ def _set_cluster_pair_limits(
     graded = ~(integer & integer[on == chosen.plan.references[number]])
     scarce, few = few & graded, few & ~graded
     if few.any():
-        p_values = mid_p(pairs.up[number, m, on[few]], pairs.down[number, m, on[few]])
+        p_values = mid_p_value(pairs.up[number, m, on[few]], pairs.down[number, m, on[few]])
         # What the heaviest unit alone could have shown, and has not, counts for one trial.
         share = np.ones(int(few.sum()))
         if chosen.sample.units.weight is not None:
-            share = np.minimum(1.0, 1 / (chosen.sample.units.heaviest * trials[few]))
-            p_values = score_p(one[few] * share, two[few] * share)
-        limits = tango(one[few] * share, two[few] * share, trials[few] * share, level)
+            share = np.minimum(1.0, 1 / (chosen.sample.units.heaviest_share * trials[few]))
+            p_values = score_p_value(one[few] * share, two[few] * share)
+        limits = tango_limits(one[few] * share, two[few] * share, trials[few] * share, level)
         results.put(slot, m, on[few], *limits, p_values, "tango")
     unequal = (np.abs(one - two) > 0) | scarce  # not where they are unknown
     rest = np.flatnonzero(~few & unequal & (variance > NOTHING * np.maximum(1.0, value**2)) & (clusters > 1))
@@ -336,7 +336,7 @@ def _set_cluster_pair_limits(
         most = np.where(graded | several, np.inf, chosen.sample.counts[m, on])[rest]
         sure = np.where(scarce, 1 / NOTHING, kish)[rest]  # Student's limits have their say there in any case
         size = effective_trials(moved / trials[rest], variance[rest], most, sure, level)
-        low, high = tango(one[rest] / trials[rest] * size, two[rest] / trials[rest] * size, size, level)
+        low, high = tango_limits(one[rest] / trials[rest] * size, two[rest] / trials[rest] * size, size, level)
         at, losing, both = (*slot, m, on[rest]), one[rest] < two[rest], scarce[rest]
         results.low[at] = np.where(losing | both, np.fmin(results.low[at], low), results.low[at])
         results.high[at] = np.where(losing & ~both, results.high[at], np.fmax(results.high[at], high))
@@ -353,10 +353,14 @@ def _mark_poor_coverage(chosen: _IntervalChoice, slot: Slot, m: int, on: Ints, k
     if metric.column.cost and not metric.column.rate:
         few |= kish < FEW_UNITS
     elif isinstance(metric, F1):
-        few |= few_wrong(sample, metric, on) if kind is SeriesKind.VALUE else _few_right_alone(sample, pairs, slot, on)
+        few |= (
+            has_few_wrong(sample, metric, on)
+            if kind is SeriesKind.VALUE
+            else _is_rarely_right_alone(sample, pairs, slot, on)
+        )
         if kind is SeriesKind.DIFFERENCE:  # not narrower than without an example that differs
             some, held = (*slot, m, on[few]), results.method[(*slot, m, on[few])] == STUDENT
-            low, high = tango(0, 0, sample.counts[m, on[few]], chosen.settings.level)
+            low, high = tango_limits(0, 0, sample.counts[m, on[few]], chosen.settings.level)
             results.low[some] = np.where(held, np.fmin(results.low[some], low), results.low[some])
             results.high[some] = np.where(held, np.fmax(results.high[some], high), results.high[some])
     elif kind is SeriesKind.DIFFERENCE:
@@ -366,7 +370,7 @@ def _mark_poor_coverage(chosen: _IntervalChoice, slot: Slot, m: int, on: Ints, k
     results.method[at] = np.where(few & (results.method[at] == STUDENT), STUDENT_FEW, results.method[at])
 
 
-def _few_right_alone(sample: WholeSample, pairs: Pairs, slot: Slot, on: Ints) -> NDArray[np.bool_]:
+def _is_rarely_right_alone(sample: WholeSample, pairs: PairCounts, slot: Slot, on: Ints) -> NDArray[np.bool_]:
     """Whether exactly one of two compared policies is right on fewer than 20 examples, as far as is known."""
     right = [m for m, metric in enumerate(sample.metrics) if metric.name == "accuracy"]
     if not right:
@@ -384,11 +388,11 @@ def _set_quotient_limits(chosen: _IntervalChoice) -> None:
     The units are examples or clusters: of these the sums are divided, so their sizes may differ. The p-value of a
     reduction is that of the difference, since both are 0 together.
     """
-    results, method = chosen.results, few_or("fieller", chosen.sample.units.kish)
+    results, method = chosen.results, method_name("fieller", chosen.sample.units.kish)
     cells = list(_cost_quotients(chosen))
     if not cells:
         return
-    pairs = joined([pairs for *_, pairs in cells])  # roots of all at once
+    pairs = join_pair_moments([pairs for *_, pairs in cells])  # roots of all at once
     low, high = fieller_limits(pairs, chosen.settings.level, chosen.sample.units.kish)
     ends = np.cumsum([len(on) for _, _, on, _ in cells])[:-1]
     for (slot, m, on, _), least, most in zip(cells, np.split(low, ends), np.split(high, ends), strict=True):
@@ -404,7 +408,7 @@ def _cost_quotients(chosen: _IntervalChoice) -> Iterator[_Quotient]:
     units, plan = chosen.sample.units, chosen.plan
     for m, metric in enumerate(plan.metrics):
         if metric.of_cost:
-            for number, reference in plan.compared(m):
+            for number, reference in plan.known_references(m):
                 yield _reduction_quotient(chosen, m, number, reference)
         elif metric.over_mean is not None:
             over, under = metric.over_mean
@@ -440,7 +444,7 @@ def _pair_moments(units: Units, plan: SeriesPlan, m: int, scale: tuple[float, fl
     means = [scale[i] * totals[:, 2 * i] / totals[:, 2 * i + 1] for i in (0, 1)]
     sums = np.zeros((7, len(policies)))
 
-    def added(rows: Floats) -> Floats:
+    def added_moments(rows: Floats) -> Floats:
         parts = [
             (scale[i] * rows[row[:, 2 * i]] - means[i][:, None] * rows[row[:, 2 * i + 1]])
             * (units.count / totals[:, 2 * i + 1])[:, None]
@@ -448,7 +452,7 @@ def _pair_moments(units: Units, plan: SeriesPlan, m: int, scale: tuple[float, fl
         ]
         return np.concatenate(parts)
 
-    for both in units.residuals([plan.scan.statistics[i] for i in wanted], added):
+    for both in units.residuals([plan.scan.statistics[i] for i in wanted], added_moments):
         sums += moment_sums(both[: len(policies)], both[len(policies) :])
     return PairMoments(units.count, *means, *(sums / units.count))
 
@@ -471,7 +475,7 @@ def _withhold_zero_costs(chosen: _IntervalChoice) -> None:
             slot = SeriesKind.VALUE, 0
             free = chosen.results.value[(*slot, m)] == 0
             chosen.results.withhold(slot, m, np.flatnonzero(free))
-            for number, reference in chosen.plan.compared(m):
+            for number, reference in chosen.plan.known_references(m):
                 if free[reference]:
                     chosen.results.withhold((SeriesKind.DIFFERENCE, number), m, np.flatnonzero(free))
 
@@ -500,11 +504,11 @@ def _clip_to_range(chosen: _IntervalChoice) -> None:
 
 CHOICES: tuple[tuple[Callable[[_IntervalChoice], bool], Callable[[_IntervalChoice], None]], ...] = (
     (lambda chosen: True, _set_bootstrap_intervals),  # percentile or BCa; studentised, of costs with long tails
-    (lambda chosen: chosen.sample.independent, _set_rare_event_limits),  # Wilson
-    (lambda chosen: chosen.sample.independent, _set_paired_limits),  # Tango, Newcombe
-    (lambda chosen: not chosen.sample.independent, _set_clustered_limits),  # Korn and Graubard, Student, Tango
+    (lambda chosen: chosen.sample.has_single_units, _set_rare_event_limits),  # Wilson
+    (lambda chosen: chosen.sample.has_single_units, _set_paired_limits),  # Tango, Newcombe
+    (lambda chosen: not chosen.sample.has_single_units, _set_clustered_limits),  # Korn and Graubard, Student, Tango
     (lambda chosen: chosen.moments is not None, _set_quotient_limits),  # Fieller
-    (lambda chosen: chosen.sample.independent, _set_f1_limits),  # Wilson of Jaccard's index, delta method
+    (lambda chosen: chosen.sample.has_single_units, _set_f1_limits),  # Wilson of Jaccard's index, delta method
     (lambda chosen: True, _withhold_zero_costs),  # a dash
     (lambda chosen: True, _clip_to_range),
 )

@@ -24,7 +24,7 @@ STEP = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Series:
+class MetricSeries:
     """The distinct estimates of one metric. Policies share one where each unit adds the same to the sums of both.
 
     `owner` (P,): the series of each policy, −1 where it has no value; `value` (S,); `statistics` (S, sums): numbers in
@@ -37,7 +37,7 @@ class Series:
     statistics: Ints
 
     @classmethod
-    def of(cls, sample: WholeSample, metric: int, policies: Sequence[int]) -> Series:
+    def of(cls, sample: WholeSample, metric: int, policies: Sequence[int]) -> MetricSeries:
         """The distinct estimates of a metric for those of `policies` that have a value."""
         one = sample.metrics[metric]
         numbers: dict[tuple[int, ...], int] = {}
@@ -54,9 +54,9 @@ class Series:
     def __len__(self) -> int:
         return len(self.value)
 
-    def some(self, index: Ints) -> Series:
+    def at_places(self, index: Ints) -> MetricSeries:
         """The series at the places `index`. It has no `owner`, as not every policy has a series in it."""
-        return Series(self.metric, np.zeros(0, np.int64), self.value[index], self.statistics[index])
+        return MetricSeries(self.metric, np.zeros(0, np.int64), self.value[index], self.statistics[index])
 
 
 def _metric_derivatives(metric: Metric, sums: Floats) -> Floats:
@@ -73,7 +73,7 @@ def _metric_derivatives(metric: Metric, sums: Floats) -> Floats:
     return np.nan_to_num(out)
 
 
-def influences(sample: WholeSample, series: Sequence[Series]) -> Iterator[Floats]:
+def influences(sample: WholeSample, series: Sequence[MetricSeries]) -> Iterator[Floats]:
     """Yields each unit's influence on each estimate, (all series one after the other, units), by chunks of units."""
     stratum = sample.units.stratum
     if stratum is None:
@@ -92,7 +92,7 @@ def influences(sample: WholeSample, series: Sequence[Series]) -> Iterator[Floats
         start += block.shape[1]
 
 
-def _unstratified_influences(sample: WholeSample, wanted: Sequence[Series]) -> Iterator[Floats]:
+def _unstratified_influences(sample: WholeSample, wanted: Sequence[MetricSeries]) -> Iterator[Floats]:
     """Yields influences, a chunk of units at a time, as if all units lay in one stratum."""
     index = np.unique(np.concatenate([one.statistics.ravel() for one in wanted]))
     terms = list(_derivative_terms(sample, wanted, index))
@@ -113,7 +113,7 @@ def _unstratified_influences(sample: WholeSample, wanted: Sequence[Series]) -> I
 
 
 def _derivative_terms(
-    sample: WholeSample, series: Sequence[Series], index: Ints
+    sample: WholeSample, series: Sequence[MetricSeries], index: Ints
 ) -> Iterator[tuple[Ints, Ints, Floats]]:
     """Yields the sums that a metric is made of: the series that have one, its places in `index`, its derivatives."""
     start = 0

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.bootstrap.sample import WholeSample
-from toolkit.stats.limits.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p
+from toolkit.stats.limits.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p_value
 from toolkit.stats.limits.intervals import ZERO
 from toolkit.stats.limits.studentised import Spread
 from toolkit.stats.metrics.outcomes import ANSWER
@@ -21,7 +21,7 @@ from toolkit.stats.metrics.spill import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class PairCounts:
     """Counts of examples on which the rates of policy and reference differ, each (references, metrics, policies).
 
     `first`, `second`: by how much the policy, by how much the reference is more, summed over the examples where it is;
@@ -31,7 +31,7 @@ class Pairs:
 
     Where examples are clustered `up` and `down` count clusters, by the sums over them; `first` and `second` are what
     these sums make of `trials`, the number of clusters of equal size that are worth as much (Kish). `examples` is how
-    many examples tell the two apart, see `effective`. Both are NaN where examples are independent.
+    many examples tell the two apart, see `effective_pairs`. Both are NaN where examples are independent.
 
     `squares`, `cubes`: sums of the differences' squares and cubes over independent examples; NaN where all are −1, 0
     and 1, or the other numbers are.
@@ -53,11 +53,13 @@ class Pairs:
         return self.up + self.down
 
     @property
-    def effective(self) -> Floats:
+    def effective_pairs(self) -> Floats:
         """The effective number of differing examples: as many differences of ±1 as have the same weight."""
-        return np.where(np.isnan(self.squares), self.discordant, effective(self.first + self.second, self.squares))
+        return np.where(
+            np.isnan(self.squares), self.discordant, effective_number(self.first + self.second, self.squares)
+        )
 
-    def spread(self, number: int, metric: int, policies: Ints, n: Floats) -> Spread:
+    def difference_spread(self, number: int, metric: int, policies: Ints, n: Floats) -> Spread:
         """The central moments of the differences to a reference over `n` examples; NaN where all are −1, 0 or 1."""
         at = number, metric, policies
         return spread_of((self.first[at] - self.second[at]) / n, self.squares[at] / n, self.cubes[at] / n)
@@ -67,27 +69,27 @@ class Pairs:
         """McNemar's exact p-values of pairs with fewer than ten discordant examples; NaN for all others."""
         few = self.discordant < EXACT_PAIRS
         p_values = np.full(self.up.shape, np.nan)
-        p_values[few] = exact_p(self.up[few], self.down[few])
+        p_values[few] = exact_p_value(self.up[few], self.down[few])
         return p_values
 
     @property
-    def graded(self) -> NDArray[np.bool_]:
+    def has_fractions(self) -> NDArray[np.bool_]:
         """Whether the two differ by a fraction on some example, as means over several orders of traces do."""
         return ~np.isnan(self.squares)
 
 
-def count_pairs(sample: WholeSample, references: Sequence[int]) -> Pairs:
+def count_pairs(sample: WholeSample, references: Sequence[int]) -> PairCounts:
     """The discordant pairs of every rate, from one pass over the columns that differ from example to example.
 
     Where both are 0 or 1 and known of the same examples the pairs that agree on 1 say all: their number is a product of
     rows.
     """
     shape, scan = (len(references), *sample.rows.shape), sample.scan
-    pairs = Pairs(*(np.full(shape, np.nan) for _ in range(9)))
+    pairs = PairCounts(*(np.full(shape, np.nan) for _ in range(9)))
     for m, one in enumerate(sample.metrics):
-        if not sample.independent and sample.is_rate(m):
+        if not sample.has_single_units and sample.is_rate(m):
             _count_clusters(sample, m, references, pairs)
-        if not (one.column.rate and sample.independent):
+        if not (one.column.rate and sample.has_single_units):
             continue
         value, weight = np.array([[scan.index[s] for s in one.statistics(p)] for p in range(shape[2])]).T
         for number, reference in enumerate(references):
@@ -113,7 +115,7 @@ def count_pairs(sample: WholeSample, references: Sequence[int]) -> Pairs:
     return pairs
 
 
-def _count_clusters(sample: WholeSample, m: int, references: Sequence[int], pairs: Pairs) -> None:
+def _count_clusters(sample: WholeSample, m: int, references: Sequence[int], pairs: PairCounts) -> None:
     """Fills `pairs` with the clusters on which a rate differs between policy and reference, both known there."""
     index, statistics = sample.scan.index, sample.scan.statistics
     one, size = sample.metrics[m], sample.rows.shape[1]
@@ -128,16 +130,16 @@ def _count_clusters(sample: WholeSample, m: int, references: Sequence[int], pair
             wanted = [statistics[i] for i in (*value[some], value[reference], weight[reference])]
             counts, square = np.zeros((6, len(some))), 0.0
             for rows in sample.units.chunks(wanted):
-                counts += moves_of(rows[:-2] - rows[-2])
+                counts += gains_and_losses(rows[:-2] - rows[-2])
                 square += float(rows[-1] @ rows[-1])
             pairs.trials[number, m, some] = total**2 / square
             pairs.first[number, m, some], pairs.second[number, m, some] = counts[:2] * total / square
             pairs.up[number, m, some], pairs.down[number, m, some] = counts[2:4]
         gains, losses, _, _, squares, _ = _paired_moves(sample, value, known, reference)
-        pairs.examples[number, m, known] = effective(gains + losses, squares)
+        pairs.examples[number, m, known] = effective_number(gains + losses, squares)
 
 
-def moves_of(move: Floats) -> Floats:
+def gains_and_losses(move: Floats) -> Floats:
     """Counts what `move` (pairs, units), the differences on the units, adds up to: gains, losses, units with a gain,
     units with a loss, and the sums of squares and cubes, (6, pairs).
     """
@@ -152,7 +154,7 @@ def spread_of(mean: Floats, square: Floats, cube: Floats) -> Spread:
     return Spread(np.maximum(square - mean**2, 0.0), cube - 3 * mean * square + 2 * mean**3)
 
 
-def effective(total: Floats, squares: Floats) -> Floats:
+def effective_number(total: Floats, squares: Floats) -> Floats:
     """The effective number of differing examples, (Σ|d|)²/Σd² of their differences d; 0 where none differs."""
     return total**2 / np.where(squares > 0, squares, 1.0)
 
@@ -181,7 +183,7 @@ def _paired_moves(sample: WholeSample, value: Ints, policies: Ints, reference: i
     for start in range(0, len(policies), SCAN_ROWS):
         some = np.append(policies[start : start + SCAN_ROWS], reference)
         for rows in sample.units.example_rows([sample.scan.statistics[i] for i in value[some]]):
-            moves[:, start : start + len(some) - 1] += moves_of(rows[:-1] - rows[-1])
+            moves[:, start : start + len(some) - 1] += gains_and_losses(rows[:-1] - rows[-1])
     return moves
 
 
@@ -212,7 +214,7 @@ def _count_unlike_examples(sample: WholeSample, value: Ints, weight: Ints, polic
     return counts
 
 
-def same_calls(
+def has_same_calls(
     sample: WholeSample, references: Sequence[int], policies: Sequence[int] | None = None
 ) -> NDArray[np.bool_]:
     """Whether a policy paid the same and answered the same as a reference on every example, (references, policies).
@@ -231,7 +233,7 @@ def same_calls(
     )
     # Equal sums of clusters may be made of different examples.
     sums = {one.key for metric in free for one in metric.statistics(0) if one.key}
-    keys = [ANSWER] if sample.independent else [ANSWER, *sorted(sums)]
+    keys = [ANSWER] if sample.has_single_units else [ANSWER, *sorted(sums)]
     same = np.zeros((len(references), len(sample.policies)), bool)
     for number, reference in enumerate(references):
         alike = places[(paid == paid[places == reference]).all(axis=1)]

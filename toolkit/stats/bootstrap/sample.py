@@ -39,10 +39,10 @@ class WholeSample:
 
     def plan(self, references: Sequence[int]) -> SeriesPlan:
         """The plan to resample every value in the table, and its differences to these references."""
-        return SeriesPlan(self.metrics, self.has, references, self.scan)
+        return SeriesPlan(self.metrics, self.has_value, references, self.scan)
 
     @property
-    def independent(self) -> bool:
+    def has_single_units(self) -> bool:
         """Whether every resampling unit is one example, which counts as much as any other."""
         return self.units.count == self.units.examples and self.units.weight is None
 
@@ -52,7 +52,7 @@ class WholeSample:
         With fewer than ten of either kind, of independent examples that are 0 or 1.
         """
         one = self.metrics[metric]
-        if not (one.column.rate and self.independent and self.rows[metric, policy]):
+        if not (one.column.rate and self.has_single_units and self.rows[metric, policy]):
             return None
         number = self.scan.index[one.statistics(policy)[0]]
         events, count = self.rate(metric, policy)
@@ -64,7 +64,7 @@ class WholeSample:
         number = self.scan.index[self.metrics[metric].statistics(policy)[0]]
         return float(self.scan.count[number]), int(self.counts[metric, policy])
 
-    def graded(self, metric: int) -> tuple[Ints, Floats]:
+    def fractional_policies(self, metric: int) -> tuple[Ints, Floats]:
         """The policies (P,) whose values of a rate are fractions on some example. With them come (4, P): the mean, the
         mean square, the number of known examples, and the number of those that are not 0, or not 1, if these are fewer.
         """
@@ -121,24 +121,26 @@ class WholeSample:
         }
         numbers = np.unique(list(counted.values())).astype(np.int64)
         statistics, step = [self.scan.statistics[i] for i in numbers], min(SCAN_ROWS, self.units.most_statistics)
-        sums = np.zeros((3, self.units.depth, len(numbers)))
+        sums = np.zeros((3, self.units.stratum_count, len(numbers)))
         for start in range(0, len(numbers), step):
             cut = slice(start, start + step)
             parts = self.units.by_stratum(statistics[cut], lambda rows: np.concatenate([rows > 0, rows, rows**2]))
             sums[:, :, cut] = np.stack(np.split(parts, 3, axis=1))
         known, effective = sums[0], effective_units(sums[1], np.maximum(sums[2], 1e-300))
-        count, kish = np.zeros((self.units.depth, *self.rows.shape)), np.zeros(self.rows.shape)
+        count, kish = np.zeros((self.units.stratum_count, *self.rows.shape)), np.zeros(self.rows.shape)
         for place, number in counted.items():
             here = int(np.searchsorted(numbers, number))
             count[(slice(None), *place)], kish[place] = known[:, here], effective[here]
         return count, kish
 
-    def cost(self, among: Sequence[int], columns: Sequence[OutcomeColumn], cost: str | None = None) -> int | None:
+    def cost_metric(
+        self, among: Sequence[int], columns: Sequence[OutcomeColumn], cost: str | None = None
+    ) -> int | None:
         """The number of the metric that is the cost: the one named, else the first known; None where it's no metric."""
         names = [m.name for m in self.metrics]
 
         def known(name: str) -> np.ndarray:
-            return self.has[names.index(name)] if name in names else np.zeros(len(self.policies), bool)
+            return self.has_value[names.index(name)] if name in names else np.zeros(len(self.policies), bool)
 
         column = cost_column(
             lambda name: bool(known(name)[list(among)].all()), lambda name: bool(known(name).any()), columns, cost
@@ -146,20 +148,20 @@ class WholeSample:
         return names.index(str(column.metric)) if known(str(column.metric)).any() else None
 
     @property
-    def has(self) -> np.ndarray:
+    def has_value(self) -> np.ndarray:
         """Whether each metric has a value for each policy, (metrics, policies) bool."""
         return self.rows & ~np.isnan(self.estimates)
 
-    def best(self, metric: int, cost: int | None, among: Sequence[int]) -> int | None:
+    def best_policy(self, metric: int, cost: int | None, among: Sequence[int]) -> int | None:
         """The policy of `among` that is best by a metric, then cheapest, then first; None when none has a value."""
         merit = -self.estimates[metric] if self.metrics[metric].column.cost else self.estimates[metric]
         paid = np.full(len(self.policies), np.nan)
         if cost is not None:
-            paid = np.where(self.has[cost], self.estimates[cost], np.nan)
+            paid = np.where(self.has_value[cost], self.estimates[cost], np.nan)
         ranked = [
             rank_key(float(merit[p]), None if math.isnan(paid[p]) else float(paid[p]), p)
             for p in among
-            if self.has[metric, p]
+            if self.has_value[metric, p]
         ]
         return min(ranked)[2] if ranked else None
 

@@ -18,12 +18,12 @@ import numpy as np
 from toolkit.progress import progress
 from toolkit.stats.bootstrap.bootstrap import ResampledSums, resampled_sums
 from toolkit.stats.limits.fieller import CostMoments
-from toolkit.stats.limits.intervals import ResampledValues, acceleration
-from toolkit.stats.limits.studentised import FEW_UNITS, studentised_limits, studentised_null
+from toolkit.stats.limits.intervals import ResampledValues, bca_acceleration
+from toolkit.stats.limits.studentised import FEW_UNITS, null_mean, studentised_limits
 from toolkit.stats.metrics.metrics import Metric
 from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.resamples import THREADS, Settings
-from toolkit.stats.metrics.scan import SUM_BITS, Scan, Units, significant
+from toolkit.stats.metrics.scan import SUM_BITS, Scan, Units, round_to_bits
 from toolkit.stats.metrics.spill import Floats, Ints
 
 SUMS_BYTES = 128 * 2**20
@@ -119,7 +119,7 @@ class SeriesPlan:
             self._indices[key] = tuple(self.scan.index[s] for s in self.metrics[metric].statistics(policy))
         return self._indices[key]
 
-    def compared(self, metric: int) -> list[tuple[int, int]]:
+    def known_references(self, metric: int) -> list[tuple[int, int]]:
         """The references that have a value of this metric, each as (its number among the references, its policy)."""
         return [(number, policy) for number, policy in enumerate(self.references) if self.valued[metric, policy]]
 
@@ -141,7 +141,7 @@ class _SeriesBatch:
         value = metric.value([sums[some[:1] if (some == some[0]).all() else some] for some in rows.T])
         value = np.broadcast_to(value, (len(rows), value.shape[1]))
         yield (SeriesKind.VALUE, 0), value
-        for number, policy in self.plan.compared(self.metric):
+        for number, policy in self.plan.known_references(self.metric):
             other = metric.value([sums[[row[i]]] for i in self.plan.indices(self.metric, policy)])
             with np.errstate(invalid="ignore"):  # of two infinite ones it is unknown
                 difference = value - other
@@ -152,7 +152,7 @@ class _SeriesBatch:
 
 
 @dataclass(frozen=True)
-class FurtherSums:
+class PairSums:
     """What is computed from resampled sums beside the series: the `statistics` of each policy, by their numbers in the
     scan, and `read`, which takes some policies and the sums.
     """
@@ -163,7 +163,7 @@ class FurtherSums:
 
 def resample(
     units: Units, plan: SeriesPlan, settings: Settings, results: SeriesResults, moments: CostMoments | None = None,
-    further: FurtherSums = FurtherSums(),
+    further: PairSums = PairSums(),
 ) -> None:  # fmt: skip
     """Writes the interval and p-value of every series into `results`, by percentile or BCa.
 
@@ -183,7 +183,7 @@ def resample(
             if settings.method == "bca":  # the jackknife's acceleration: each unit is taken from the totals in turn
                 points, left_out = _jackknife_sums(units, plan.scan, sums.index, sums.row, batches)
                 sizes = np.bincount(units.stratum)[:, None] if units.stratum is not None else np.array([[units.count]])
-                corrections = {key: (points[key], acceleration(sizes, *d)) for key, d in left_out.items()}
+                corrections = {key: (points[key], bca_acceleration(sizes, *d)) for key, d in left_out.items()}
             work = partial(
                 _record_intervals,
                 sums=sums,
@@ -273,9 +273,9 @@ def _jackknife_sums(
     """
     whole = scan.total[index]
     exact = scan.constant[index] & (units.weight is None)
-    totals = np.where(exact, whole, significant(whole, SUM_BITS))[:, None]  # as resampled sums
+    totals = np.where(exact, whole, round_to_bits(whole, SUM_BITS))[:, None]  # as resampled sums
     points = {(id(b), slot): values for b in batches for slot, values in b.values(totals, row)}
-    moments = {key: np.zeros((3, units.depth, len(values))) for key, values in points.items()}
+    moments = {key: np.zeros((3, units.stratum_count, len(values))) for key, values in points.items()}
     start = 0
     for rows in units.chunks([scan.statistics[i] for i in index]):
         left = totals - rows  # (statistics, units of the chunk): sums without each unit
@@ -292,7 +292,7 @@ def jackknife_moments(units: Units, plan: SeriesPlan, settings: Settings) -> tup
     """Sums of d and of d² over the units of each stratum of every series, (strata, kinds, references, metrics,
     policies) each. Here d is the value without a unit, less the value; NaN where one has no value.
     """
-    shape = (units.depth, len(SeriesKind), max(1, len(plan.references)), *plan.valued.shape)
+    shape = (units.stratum_count, len(SeriesKind), max(1, len(plan.references)), *plan.valued.shape)
     first, second = np.full(shape, np.nan), np.full(shape, np.nan)
     for group in _policy_groups(units, plan, settings.resamples):
         index = np.array(sorted(_needed_statistics(plan, group)), np.int64)
@@ -317,10 +317,10 @@ def _record_intervals(
     for slot, values in batch.values(sums.values, sums.row, reductions=moments is None or not metric.of_cost):
         drawn, null = ResampledValues.of(values), np.zeros(len(values))
         if corrections is None:
-            low, high = drawn.percentile(settings.level)
+            low, high = drawn.percentile_limits(settings.level)
             methods = np.full(len(values), "percentile", object)
         else:
-            low, high, corrected = drawn.bca(settings.level, *corrections[id(batch), slot])
+            low, high, corrected = drawn.bca_limits(settings.level, *corrections[id(batch), slot])
             tail = metric.column.cost and not metric.column.rate
             methods = np.where(corrected, "bca_tail" if tail else "bca", "percentile").astype(object)
         if moments is not None and tails and slot[0] is not SeriesKind.REDUCTION:
@@ -329,9 +329,9 @@ def _record_intervals(
             estimate, moves = results.value[(*slot, batch.metric, first)], spread.second > 0
             limits = studentised_limits(estimate, low, high, spread)
             low, high = (np.where(moves, one, other) for one, other in zip(limits, (low, high), strict=True))
-            null = np.where(moves, studentised_null(estimate, spread), null)
-            methods[moves] = few_or("studentised", np.inf if metric.column.rate else moments.units)
-        enough = drawn.enough
+            null = np.where(moves, null_mean(estimate, spread), null)
+            methods[moves] = method_name("studentised", np.inf if metric.column.rate else moments.units)
+        enough = drawn.has_enough
         p_values = np.full(len(values), np.nan) if slot[0] is SeriesKind.VALUE else drawn.p_values(null)
         for i, owners in enumerate(batch.owners):
             results.valued_share[(*slot, batch.metric, owners)] = drawn.valued[i] / settings.resamples
@@ -339,6 +339,6 @@ def _record_intervals(
                 results.put(slot, batch.metric, owners, low[i], high[i], p_values[i], methods[i])
 
 
-def few_or(method: str, units: float) -> str:
+def method_name(method: str, units: float) -> str:
     """The method's name, with the ending that marks limits of few units where `units` are few."""
     return f"{method}_few" if units < FEW_UNITS else method

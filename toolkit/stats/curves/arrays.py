@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from toolkit.columns import OutcomeColumn, find
 from toolkit.errors import InvalidError, MismatchError
 from toolkit.stats.bootstrap.bootstrap import add_products, product_threads
-from toolkit.stats.limits.discordant import exact_p
+from toolkit.stats.limits.discordant import exact_p_value
 from toolkit.stats.limits.intervals import ZERO
 from toolkit.stats.many.compare import Summary, summarise
 from toolkit.stats.metrics.outcomes import CHUNK, OutcomeBlock, Store
@@ -108,7 +108,7 @@ def paired_interval(
     if cluster is not None:
         move = np.bincount(unit_numbers(cluster), weights=move)
     gained, lost = int((move > ZERO).sum()), int((move < -ZERO).sum())
-    return replace(result, gained=gained, lost=lost, exact_p=float(exact_p(gained, lost)))
+    return replace(result, gained=gained, lost=lost, exact_p=float(exact_p_value(gained, lost)))
 
 
 def paired_reduction(

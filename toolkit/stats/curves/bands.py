@@ -15,7 +15,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.limits.clusters import FEWEST_CLUSTERS, graded_limits, jackknife_variance, korn_graubard, student
+from toolkit.stats.limits.clusters import (
+    FEWEST_CLUSTERS,
+    graded_limits,
+    jackknife_variance,
+    korn_graubard_limits,
+    student_limits,
+)
 from toolkit.stats.limits.intervals import MIN_EVENTS, clip_limits, clopper_pearson, wilson
 from toolkit.stats.limits.studentised import Spread, studentised_limits
 from toolkit.stats.metrics.outcomes import CHUNK
@@ -46,13 +52,13 @@ class GateSteps:
     strata: Strata | None = None
 
     @property
-    def weight(self) -> Floats | None:
+    def example_weight(self) -> Floats | None:
         """What each example counts in the means (N,); None where all count alike."""
         return None if self.strata is None else self.strata.weight
 
-    def count(self, on: NDArray[np.bool_]) -> float:
+    def weight_of(self, on: NDArray[np.bool_]) -> float:
         """The total weight of the examples where `on` is true."""
-        return float(on.sum() if self.weight is None else self.weight[on].sum())
+        return float(on.sum() if self.example_weight is None else self.example_weight[on].sum())
 
     def stratum(self, units: Ints) -> Ints:
         """The stratum of each of the resampling units (U,). All lie in one where the log has no strata."""
@@ -62,20 +68,20 @@ class GateSteps:
         return self.strata.number[first[np.searchsorted(every, units)]]
 
     @property
-    def points(self) -> int:
+    def last_point(self) -> int:
         """The number of the curve's last point, at which the gate has let all examples through."""
         return max(int(self.group.max(initial=0)), self.least)
 
     @property
     def independent(self) -> bool:
         """Whether every resampling unit is one example, which counts as much as any other."""
-        return len(np.unique(self.unit)) == len(self.unit) and self.weight is None
+        return len(np.unique(self.unit)) == len(self.unit) and self.example_weight is None
 
-    def known(self, metric: str) -> NDArray[np.bool_]:
+    def has_metric(self, metric: str) -> NDArray[np.bool_]:
         """Whether each example (N,) has the metric before and after the gate lets it through; of a ratio, both."""
         if metric in self.among:
             top, of = self.among[metric]
-            return self.known(top) & self.known(of)
+            return self.has_metric(top) & self.has_metric(of)
         return ~np.isnan(self.base[metric]) & ~np.isnan(self.fired[metric])
 
     def totals(
@@ -83,19 +89,19 @@ class GateSteps:
     ) -> Floats:
         """Sums over the examples `on` of `function` of the metric's values, at every point of the curve (P + 1,)."""
         base, fired = function(self.base[metric][on]), function(self.fired[metric][on])
-        if self.weight is not None:
-            base, fired = base * self.weight[on], fired * self.weight[on]
-        gained = np.bincount(self.group[on], weights=fired - base, minlength=self.points + 1)
+        if self.example_weight is not None:
+            base, fired = base * self.example_weight[on], fired * self.example_weight[on]
+        gained = np.bincount(self.group[on], weights=fired - base, minlength=self.last_point + 1)
         return np.asarray(base.sum() + np.cumsum(gained))
 
 
-def means(steps: GateSteps, metric: str) -> Floats:
+def metric_means(steps: GateSteps, metric: str) -> Floats:
     """The mean of a metric at every point, from 0 (nothing let through) to P: (P + 1,), NaN where none is known."""
     if metric in steps.among:
-        return ratio(*(means(steps, name) for name in steps.among[metric]))
-    known = steps.known(metric)
-    count = steps.count(known)
-    return steps.totals(metric, known) / count if count else np.full(steps.points + 1, np.nan)
+        return ratio(*(metric_means(steps, name) for name in steps.among[metric]))
+    known = steps.has_metric(metric)
+    count = steps.weight_of(known)
+    return steps.totals(metric, known) / count if count else np.full(steps.last_point + 1, np.nan)
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:
@@ -122,7 +128,7 @@ class MetricBand:
     band_high: Floats
 
 
-def bands(steps: GateSteps, settings: Settings) -> dict[str, MetricBand]:
+def bands_by_metric(steps: GateSteps, settings: Settings) -> dict[str, MetricBand]:
     """The intervals of every metric at every point, from the resamples that `summarise` draws with these settings.
 
     Rates get exact binomial limits with the bootstrap's dispersion and critical value, so that the band holds where
@@ -130,8 +136,8 @@ def bands(steps: GateSteps, settings: Settings) -> dict[str, MetricBand]:
     example are evidence. Where fewer than two examples, or three clusters, have one the limits are NaN.
     """
     names = list(steps.base)
-    estimates = {name: means(steps, name) for name in (*names, *steps.among)}
-    known = {name: steps.known(name) for name in estimates}
+    estimates = {name: metric_means(steps, name) for name in (*names, *steps.among)}
+    known = {name: steps.has_metric(name) for name in estimates}
     units = {name: len(np.unique(steps.unit[on])) for name, on in known.items()}
     kish = {name: kish_number(steps.unit[on]) for name, on in known.items() if units[name]}
     drawn = int(steps.unit.max(initial=-1)) + 1
@@ -182,11 +188,11 @@ def _resampled_means(steps: GateSteps, names: list[str], units: int, settings: S
     zero = np.zeros(len(steps.unit), dtype=np.int64)
     columns: list[tuple[Ints, Floats]] = []  # of each metric: what is gained at every point, what is kept, examples
     for name in names:
-        on, base = steps.known(name), steps.base[name]
-        counted = on.astype(float) if steps.weight is None else on * steps.weight
+        on, base = steps.has_metric(name), steps.base[name]
+        counted = on.astype(float) if steps.example_weight is None else on * steps.example_weight
         columns.append((steps.group, np.where(on, steps.fired[name] - base, 0.0) * counted))
         columns += [(zero, np.where(on, base, 0.0) * counted), (zero, counted)]
-    start = np.cumsum([0, *[steps.points + 1, 1, 1] * len(names)])
+    start = np.cumsum([0, *[steps.last_point + 1, 1, 1] * len(names)])
     row = np.concatenate([start[i] + place for i, (place, _) in enumerate(columns)])
     value = np.concatenate([values for _, values in columns])
     unit = np.tile(steps.unit, len(columns))
@@ -251,13 +257,13 @@ def _point_limits(
     Rates of independent examples get Wilson's where events are few, those of clusters Korn and Graubard's; costs are
     studentised, and those of clusters get Student's.
     """
-    on, rate = steps.known(metric), steps.among.get(metric, (metric,))[0] in steps.rate
+    on, rate = steps.has_metric(metric), steps.among.get(metric, (metric,))[0] in steps.rate
     top, of = steps.among.get(metric, (metric, None))
     if steps.independent and rate:
         return _rare_event_limits(steps, top, of, on, low, high, level)
     left = _JackknifeSums.of(steps, top, of, on, estimate)
     if rate:
-        ends = _korn_graubard(steps, top, of, on, estimate, left, level)
+        ends = _clustered_rate_limits(steps, top, of, on, estimate, left, level)
     else:
         ends = _cost_limits(steps, estimate, low, high, left, level)
     enough = left.units.sum(axis=0) >= (2 if steps.independent else FEWEST_CLUSTERS)
@@ -307,8 +313,8 @@ class _JackknifeSums:
 
         names = [name for name in (top, of) if name is not None]
         units, unit = np.unique(steps.unit[on], return_inverse=True)
-        shape = steps.points + 1, len(units)
-        weight = np.ones(len(unit)) if steps.weight is None else steps.weight[on]
+        shape = steps.last_point + 1, len(units)
+        weight = np.ones(len(unit)) if steps.example_weight is None else steps.example_weight[on]
         base = [np.bincount(unit, weights=steps.base[name][on] * weight, minlength=len(units)) for name in names]
         moved = [(steps.fired[name] - steps.base[name])[on] * weight for name in names]
         gained = [csc_matrix((values, (steps.group[on], unit)), shape=shape) for values in moved]
@@ -333,7 +339,7 @@ class _JackknifeSums:
         return cls(left[0], left[1], Spread(sums[0] / len(units), sums[1] / len(units)), left[2], kish)
 
 
-def _korn_graubard(
+def _clustered_rate_limits(
     steps: GateSteps,
     top: str,
     base: str | None,
@@ -342,15 +348,15 @@ def _korn_graubard(
     left: _JackknifeSums,
     level: float,
 ) -> Floats:
-    def fractional(values: Floats) -> Floats:
+    def is_fraction(values: Floats) -> Floats:
         return ((values != 0) & (values != 1)).astype(np.float64)
 
-    parts = sum(steps.totals(name, on, fractional) for name in (top, base) if name is not None)
+    parts = sum(steps.totals(name, on, is_fraction) for name in (top, base) if name is not None)
     count = np.full(len(estimate), float(on.sum())) if base is None else steps.totals(base, on)
     ends, known = np.full((2, len(estimate)), np.nan), np.isfinite(estimate)
     variance = jackknife_variance(left.first, left.second, left.units)
     most = np.where(parts < 0.5, count, np.inf)
-    ends[:, known] = korn_graubard(estimate[known], variance[known], most[known], left.kish[known], level)
+    ends[:, known] = korn_graubard_limits(estimate[known], variance[known], most[known], left.kish[known], level)
     return ends
 
 
@@ -361,7 +367,7 @@ def _cost_limits(
         ends = np.array(studentised_limits(estimate, low, high, left.spread))
     else:
         variance = jackknife_variance(left.first, left.second, left.units)
-        ends = np.array(student(estimate, variance, left.kish, level)[:2])
+        ends = np.array(student_limits(estimate, variance, left.kish, level)[:2])
         with np.errstate(invalid="ignore", divide="ignore"):
             ends = np.where(estimate > 0, estimate * np.exp(ends / estimate - 1), ends)
     return np.where(left.spread.second > STILL * estimate**2, ends, (low, high))

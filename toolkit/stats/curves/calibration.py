@@ -264,16 +264,16 @@ def _ece_interval(plain: float, score: Floats, label: Floats, units: Ints, place
     return Interval(estimate, min(*ends[1], estimate), max(*ends[0], plain), size, "inverted")
 
 
-def _true_ece_limit(plain: float, direction: Floats, drawn: Floats, tail: float) -> float:
-    """The true ECE under which the observed one is the quantile `tail` of the resampled ones; 0 if none is so low."""
+def _true_ece_limit(observed: float, direction: Floats, deviations: Floats, tail_share: float) -> float:
+    """The true ECE under which the observed one is the quantile `tail_share` of resampled ones; 0 if none is so low."""
 
-    def reaches(true: float) -> bool:
-        return bool(np.quantile(np.abs(true * direction + drawn).sum(axis=1), tail) >= plain)
+    def is_high_enough(true: float) -> bool:
+        return bool(np.quantile(np.abs(true * direction + deviations).sum(axis=1), tail_share) >= observed)
 
-    low, high = 0.0, 0.0 if reaches(0.0) else 1.0
+    low, high = 0.0, 0.0 if is_high_enough(0.0) else 1.0
     for _ in range(HALVINGS if high else 0):
         middle = (low + high) / 2
-        low, high = (low, middle) if reaches(middle) else (middle, high)
+        low, high = (low, middle) if is_high_enough(middle) else (middle, high)
     return high
 
 
@@ -284,5 +284,5 @@ def _brier_limits(score: Floats, label: Floats, units: Ints, settings: Settings)
         return None, None
     sums = np.stack([np.bincount(units, weights=(score - label) ** 2), np.bincount(units)], axis=1)
     drawn = np.concatenate([counts @ sums for counts in Resamples(size, settings.resamples, settings.seed).by_rows()])
-    low, high = ResampledValues.of((drawn[:, 0] / drawn[:, 1])[None]).percentile(settings.level)
+    low, high = ResampledValues.of((drawn[:, 0] / drawn[:, 1])[None]).percentile_limits(settings.level)
     return float(low[0]), float(high[0])

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from toolkit.errors import MismatchError
 from toolkit.stats.curves.arrays import Interval, PairedInterval, interval, unit_numbers
 from toolkit.stats.limits.intervals import ResampledValues
-from toolkit.stats.limits.student import both_tails, normal_size, single_critical
+from toolkit.stats.limits.student import normal_deviation, single_critical_value, two_sided_p
 from toolkit.stats.metrics.resamples import THREADS, Counts, Resamples, Settings
 from toolkit.stats.metrics.spill import Floats, Ints
 from toolkit.stats.metrics.strata import Strata
@@ -128,7 +128,7 @@ def _pooled_interval(
     if min(len(np.unique(units[right])), len(np.unique(units[~right]))) < FEW_OF_A_KIND:
         order = np.lexsort((right, score))  # what rounding leaves over hangs on no order of the rows
         area = pooled_area(score[order], right[order], units[order], size)
-        alone = (area if stratum is None else area.within(stratum)).interval(settings.level)
+        alone = (area if stratum is None else area.with_strata(stratum)).interval(settings.level)
         return Interval(pooled, alone.low, alone.high, examples, alone.method and "logit")
     order = np.argsort(score, kind="stable")
     score, right, units = score[order], right[order], units[order]
@@ -153,9 +153,9 @@ def _pooled_interval(
         for counts in Resamples(size, settings.resamples, settings.seed, stratum).by_rows():
             parts += pool.map(values, [counts[i : i + step] for i in range(0, len(counts), step)])
     ordered = ResampledValues.of(np.concatenate(parts)[None])
-    if not ordered.enough[0]:
+    if not ordered.has_enough[0]:
         return Interval(pooled, None, None, examples, None)
-    low, high = ordered.percentile(settings.level)
+    low, high = ordered.percentile_limits(settings.level)
     return Interval(pooled, float(low[0]), float(high[0]), examples, "percentile")
 
 
@@ -167,14 +167,14 @@ LEAST_UNITS = 3
 
 
 @dataclass(frozen=True)
-class Influenced:
+class InfluencedEstimate:
     """An estimate (NaN where there is none), the influence (U,) of each unit on it, and the number of units."""
 
     estimate: float
     influence: Floats
     units: int
 
-    def within(self, stratum: Ints) -> Influenced:
+    def with_strata(self, stratum: Ints) -> InfluencedEstimate:
         """The same estimate with its variance taken within strata (U,). A stratum of G units adds G / (G − 1) times the
         squares of its influences less their mean.
         """
@@ -191,11 +191,14 @@ class Influenced:
         error = widened * _standard_error(self.influence, self.units)
         if self.units < LEAST_UNITS or room <= 0 or not error:
             return Interval(self.estimate, None, None, self.units, None)
-        centre, half = np.log(self.estimate / (1 - self.estimate)), single_critical(level, self.units) * error / room
+        centre, half = (
+            np.log(self.estimate / (1 - self.estimate)),
+            single_critical_value(level, self.units) * error / room,
+        )
         low, high = (float(1 / (1 + np.exp(-end))) for end in (centre - half, centre + half))
         return Interval(self.estimate, low, high, self.units, "t")
 
-    def minus(self, other: Influenced, level: float = 0.95, widened: float = 1.0) -> PairedInterval:
+    def difference_to(self, other: InfluencedEstimate, level: float = 0.95, widened: float = 1.0) -> PairedInterval:
         """The difference of two estimates on the same units, with its interval and p-value."""
         difference, units = self.estimate - other.estimate, max(self.units, other.units)
         if np.isnan(difference):
@@ -203,30 +206,30 @@ class Influenced:
         error = widened * _standard_error(self.influence - other.influence, units)
         if units < LEAST_UNITS or not error:
             return PairedInterval(difference, None, None, None, units, None)
-        half = single_critical(level, units) * error
-        size = normal_size(np.array(abs(difference) / error), units - 1)
+        half = single_critical_value(level, units) * error
+        size = normal_deviation(np.array(abs(difference) / error), units - 1)
         low, high = max(-1.0, difference - half), min(1.0, difference + half)
-        return PairedInterval(difference, low, high, float(both_tails(size)), units, "t")
+        return PairedInterval(difference, low, high, float(two_sided_p(size)), units, "t")
 
 
 def _standard_error(influence: Floats, units: int) -> float:
     return math.sqrt(units / max(1, units - 1) * math.fsum((influence**2).tolist()))
 
 
-def pooled_area(score: Floats, right: NDArray[np.bool_], unit: Ints, size: int) -> Influenced:
+def pooled_area(score: Floats, right: NDArray[np.bool_], unit: Ints, size: int) -> InfluencedEstimate:
     """The probability that a right trace scores above a wrong one. `unit` (N,): numbers below `size`, NaN left out."""
     scored = ~np.isnan(score)
     score, right, unit = score[scored], right[scored], unit[scored]
     good, bad = score[right], score[~right]
     known = len(np.unique(unit))
     if not len(good) or not len(bad):
-        return Influenced(np.nan, np.zeros(size), known)
+        return InfluencedEstimate(np.nan, np.zeros(size), known)
     above = _share_below(good, np.sort(bad))
     below = 1 - _share_below(bad, np.sort(good))
     area = float(above.mean())
     influence = np.bincount(unit[right], above - area, size) / len(good)
     influence += np.bincount(unit[~right], below - area, size) / len(bad)
-    return Influenced(area, influence, known)
+    return InfluencedEstimate(area, influence, known)
 
 
 def _share_below(values: Floats, others: Floats) -> Floats:
@@ -235,17 +238,17 @@ def _share_below(values: Floats, others: Floats) -> Floats:
     return ends / (2 * len(others))
 
 
-def within_area(score: Floats, right: NDArray[np.bool_], group: ArrayLike, unit: Ints, size: int) -> Influenced:
+def within_area(score: Floats, right: NDArray[np.bool_], group: ArrayLike, unit: Ints, size: int) -> InfluencedEstimate:
     """The mean AUC over the examples (`group`) with right and wrong traces. The rest is as in `pooled_area`."""
     _, first = np.unique(np.asarray(group), return_index=True)
-    return mean_of(aucs_by_group(score, right, group), unit[first], size)
+    return mean_estimate(aucs_by_group(score, right, group), unit[first], size)
 
 
-def mean_of(values: Floats, unit: Ints, size: int) -> Influenced:
+def mean_estimate(values: Floats, unit: Ints, size: int) -> InfluencedEstimate:
     """The mean of one value an example, with each unit's influence. `unit` (n,): numbers below `size`; NaN left out."""
     known = ~np.isnan(values)
     if not known.any():
-        return Influenced(np.nan, np.zeros(size), 0)
+        return InfluencedEstimate(np.nan, np.zeros(size), 0)
     mean = float(values[known].mean())
     influence = np.bincount(unit[known], values[known] - mean, size) / known.sum()
-    return Influenced(mean, influence, len(np.unique(unit[known])))
+    return InfluencedEstimate(mean, influence, len(np.unique(unit[known])))

@@ -33,7 +33,9 @@ NOTHING, ROUNDING = 1e-24, 1e-12
 """Variances up to this are rounding, and up to this share of the mean square."""
 
 
-def korn_graubard(rate: Floats, variance: Floats, most: Floats, kish: Floats, level: float) -> tuple[Floats, Floats]:
+def korn_graubard_limits(
+    rate: Floats, variance: Floats, most: Floats, kish: Floats, level: float
+) -> tuple[Floats, Floats]:
     """The exact binomial limits of rates over clusters. Their trials are as many as the variance over clusters implies.
 
     E. L. Korn and B. I. Graubard, Survey Methodology 24 (1998) 193: the effective sample size p(1 − p)/variance times
@@ -99,12 +101,12 @@ def _as_trials(single: Floats, variance: Floats, most: Floats, kish: Floats) -> 
         return np.where(variance <= NOTHING, kish, np.minimum(single / variance, most))
 
 
-def few_events(rate: Floats, kish: Floats) -> NDArray[np.bool_]:
+def has_few_events(rate: Floats, kish: Floats) -> NDArray[np.bool_]:
     """Whether a rate rests on few clusters, or on events or non-events in few clusters."""
     return ~((kish >= FEW_CLUSTERS) & (kish * np.minimum(rate, 1 - rate) >= FEW_EVENTS))
 
 
-def student(estimate: Floats, variance: Floats, kish: Floats, level: float) -> tuple[Floats, Floats, Floats]:
+def student_limits(estimate: Floats, variance: Floats, kish: Floats, level: float) -> tuple[Floats, Floats, Floats]:
     """The limits by Student's t with `kish` − 1 degrees of freedom, and the two-sided p-value of 0.
 
     The jackknife's variance is that of R. M. Bell and D. F. McCaffrey's advice for few clusters (Survey Methodology 28

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from toolkit.errors import InvalidError
 from toolkit.stats.limits.intervals import NORMAL
-from toolkit.stats.limits.student import both_tails
+from toolkit.stats.limits.student import two_sided_p
 from toolkit.stats.metrics.resamples import check_level
 from toolkit.stats.metrics.spill import Floats, Ints
 
@@ -30,7 +30,7 @@ HALVINGS = 60
 """Steps of the bisection: limits are then as exact as floats."""
 
 
-def tango(first: ArrayLike, second: ArrayLike, n: ArrayLike, level: float = 0.95) -> tuple[Floats, Floats]:
+def tango_limits(first: ArrayLike, second: ArrayLike, n: ArrayLike, level: float = 0.95) -> tuple[Floats, Floats]:
     """Tango's score interval for a difference of paired rates, (first − second)/n: those that its test retains.
 
     T. Tango, Statistics in Medicine 17 (1998) 891. The variance at a difference is that of the constrained maximum
@@ -62,7 +62,7 @@ def _lower_limit(first: Floats, second: Floats, n: Floats, z: float) -> Floats:
     return np.where(agree, -z * z / (n + z * z), (low + high) / 2)
 
 
-def exact_p(first: ArrayLike, second: ArrayLike, share: float = 0.5) -> Floats:
+def exact_p_value(first: ArrayLike, second: ArrayLike, share: float = 0.5) -> Floats:
     """McNemar's exact two-sided p-value: twice the smaller tail of a fair coin, at most 1; 1 without a discordant pair.
 
     `exact_p(4, 0)` is 0.125: four pairs, however many examples, are no evidence at .05. `share`: of the discordant
@@ -73,7 +73,7 @@ def exact_p(first: ArrayLike, second: ArrayLike, share: float = 0.5) -> Floats:
     return np.minimum(1.0, 2 * tails)
 
 
-def mid_p(first: ArrayLike, second: ArrayLike) -> Floats:
+def mid_p_value(first: ArrayLike, second: ArrayLike) -> Floats:
     """McNemar's mid-p: the exact p-value less half of the observed table's probability; 1 without discordant pairs.
 
     M. W. Fagerland, S. Lydersen and P. Laake, BMC Medical Research Methodology 13 (2013) 91: the exact test is too
@@ -86,11 +86,11 @@ def mid_p(first: ArrayLike, second: ArrayLike) -> Floats:
     )
 
 
-def score_p(first: ArrayLike, second: ArrayLike) -> Floats:
+def score_p_value(first: ArrayLike, second: ArrayLike) -> Floats:
     """Two-sided p-value of McNemar's score test, uncorrected; 1 without discordant pairs. Counts may be fractions."""
     one, two = np.broadcast_arrays(np.asarray(first, np.float64), np.asarray(second, np.float64))
     z = np.abs(one - two) / np.sqrt(np.where(one + two > 0, one + two, 1.0))
-    return both_tails(z)
+    return two_sided_p(z)
 
 
 def _discordant_counts(first: ArrayLike, second: ArrayLike) -> tuple[Ints, Ints]:

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from toolkit.stats.limits.intervals import NORMAL
-from toolkit.stats.limits.student import single_critical
+from toolkit.stats.limits.student import single_critical_value
 from toolkit.stats.limits.studentised import Spread
 from toolkit.stats.metrics.metrics import Metric
 from toolkit.stats.metrics.scan import Scan, Units
@@ -54,7 +54,7 @@ class PairMoments:
 _ARRAYS = [one.name for one in fields(PairMoments) if one.name != "units"]
 
 
-def joined(parts: Sequence[PairMoments]) -> PairMoments:
+def join_pair_moments(parts: Sequence[PairMoments]) -> PairMoments:
     """Appends lists of pairs that were measured on the same units to one list."""
     return PairMoments(parts[0].units, *(np.concatenate([getattr(one, name) for one in parts]) for name in _ARRAYS))
 
@@ -75,7 +75,7 @@ def fieller_limits(
     whether a skew sample may have missed its tail, as of costs; else the limits are Fieller's own.
     For x = 1, 2, 3 and y = 2, 2, 2 the t interval of mean x, 2 ± 4.303·√(1/3), is divided by 2: −0.242 to 2.242.
     """
-    student, normal = single_critical(level, kish or pairs.units), NORMAL.inv_cdf((1 + level) / 2)
+    student, normal = single_critical_value(level, kish or pairs.units), NORMAL.inv_cdf((1 + level) / 2)
     ends = [_fieller_limit(pairs, student, side) for side in (-1, 1)]
     if tails:
         ends = [_skewness_limit(pairs, end, student, normal, side) for end, side in zip(ends, (-1, 1), strict=True)]
@@ -98,7 +98,7 @@ def _fieller_limit(pairs: PairMoments, critical: float, side: int) -> Floats:
 def _skewness_limit(pairs: PairMoments, end: Floats, student: float, normal: float, side: int) -> Floats:
     """A limit with the critical value raised for the skewness of x − R·y; never nearer to the ratio than before."""
 
-    def excluded(ratio: Floats, index: np.ndarray) -> np.ndarray:
+    def is_excluded(ratio: Floats, index: np.ndarray) -> np.ndarray:
         some = pairs.of(index)
         spread = some.spread(ratio)
         mean = some.x - ratio * some.y
@@ -111,22 +111,22 @@ def _skewness_limit(pairs: PairMoments, end: Floats, student: float, normal: flo
     with np.errstate(invalid="ignore", divide="ignore"):
         which = np.flatnonzero(~np.isnan(end))
         beyond = end[which] + side * 1e-9 * np.abs(end[which])
-        which = which[~excluded(beyond, which)]
+        which = which[~is_excluded(beyond, which)]
         if not len(which):
             return end
         ratio, near = (pairs.x / pairs.y)[which], end[which]
         step = np.maximum(np.abs(near - ratio), 1e-9 * np.abs(ratio))
         far = near + side * step
         for _ in range(DOUBLINGS):
-            inside = ~excluded(far, which)
+            inside = ~is_excluded(far, which)
             if not inside.any():
                 break
             near, step = np.where(inside, far, near), np.where(inside, 2 * step, step)
             far = np.where(inside, far + side * step, far)
-        excluded_far = excluded(far, which)
+        excluded_far = is_excluded(far, which)
         for _ in range(HALVINGS):
             middle = (near + far) / 2
-            inside = ~excluded(middle, which)
+            inside = ~is_excluded(middle, which)
             near, far = np.where(inside, middle, near), np.where(inside, far, middle)
     out = end.copy()
     out[which] = np.where(excluded_far, far, np.nan)

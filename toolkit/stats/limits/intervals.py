@@ -49,13 +49,13 @@ class ResampledValues:
             sizes[row] -= np.isnan(ordered[row]).sum()
         return cls(ordered, sizes)
 
-    def below(self, limit: Floats, side: Literal["left", "right"] = "left") -> Ints:
+    def count_below(self, limit: Floats, side: Literal["left", "right"] = "left") -> Ints:
         """How many of each series' values lie below `limit` (S,), or with side `right` up to it."""
         counts = [row[:n].searchsorted(x, side) for row, n, x in zip(self.draws, self.valued, limit, strict=True)]
         return np.array(counts, np.int64)
 
     @property
-    def enough(self) -> np.ndarray:
+    def has_enough(self) -> np.ndarray:
         """Whether at least 95 % of each series' resamples have a value, (S,) bool."""
         size = self.draws.shape[1]
         return size - self.valued <= MOST_DROPPED * size
@@ -78,22 +78,22 @@ class ResampledValues:
         c: the smaller of the numbers of values <= `null` and >= `null`, B: resamples with a value.
         """
         at = np.zeros(len(self.draws)) + null
-        not_above = self.below(at + ZERO)
-        not_below = self.valued - self.below(at - ZERO, "right")
+        not_above = self.count_below(at + ZERO)
+        not_below = self.valued - self.count_below(at - ZERO, "right")
         return np.minimum(1.0, 2 * (1 + np.minimum(not_above, not_below)) / (self.valued + 1))
 
-    def percentile(self, level: float) -> tuple[Floats, Floats]:
+    def percentile_limits(self, level: float) -> tuple[Floats, Floats]:
         """The percentile limits of each series, lower (S,) and upper (S,)."""
         tail = np.full(len(self.draws), (1 - level) / 2)
         return self.quantile(tail), self.quantile(1 - tail)
 
-    def bca(self, level: float, estimate: Floats, acceleration: Floats) -> tuple[Floats, Floats, np.ndarray]:
+    def bca_limits(self, level: float, estimate: Floats, acceleration: Floats) -> tuple[Floats, Floats, np.ndarray]:
         """BCa limits (S,), (S,) and whether they are defined (S,) bool; elsewhere the limits are percentile ones.
 
         Undefined: all resampled values on one side of the estimate, or no acceleration (NaN).
         Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 14.
         """
-        below, upto = self.below(estimate), self.below(estimate, "right")
+        below, upto = self.count_below(estimate), self.count_below(estimate, "right")
         tail = (1 - level) / 2
         tails = np.tile(np.array([tail, 1 - tail]), (len(estimate), 1))
         defined = np.zeros(len(estimate), bool)
@@ -114,7 +114,7 @@ def _bca_level(z0: float, a: float, z: float) -> float | None:
     return NORMAL.cdf(z0 + (z0 + z) / room) if room > 0 else None
 
 
-def acceleration(count: Ints, first: Floats, second: Floats, third: Floats) -> Floats:
+def bca_acceleration(count: Ints, first: Floats, second: Floats, third: Floats) -> Floats:
     """BCa's acceleration, from the sums over `count` jackknife values of d, d², d³ in each stratum, (strata, series)
     each. Here d is a value less a constant; NaN if the values do not vary.
 
@@ -240,7 +240,7 @@ def binomial_tails(n: int, share: float) -> Floats:
     return np.asarray(np.minimum(tails, 1.0))
 
 
-def hybrid(first: tuple[float, float], second: tuple[float, float], level: float) -> tuple[float, float]:
+def hybrid_interval(first: tuple[float, float], second: tuple[float, float], level: float) -> tuple[float, float]:
     """Newcombe's hybrid score interval for a difference of two independent rates, each as (events, trials).
 
     R. G. Newcombe, Statistics in Medicine 17 (1998) 873, method 10. Of policies that answer different examples; pairs
@@ -249,7 +249,7 @@ def hybrid(first: tuple[float, float], second: tuple[float, float], level: float
     (low1, high1), (low2, high2) = wilson(*first, level), wilson(*second, level)
     rate1, rate2 = first[0] / first[1], second[0] / second[1]
     difference = rate1 - rate2
-    return difference - _hybrid_width(rate1 - low1, high2 - rate2, 0.0), difference + _hybrid_width(
+    return difference - _hybrid_distance(rate1 - low1, high2 - rate2, 0.0), difference + _hybrid_distance(
         high1 - rate1, rate2 - low2, 0.0
     )
 
@@ -270,13 +270,13 @@ def newcombe(both: float, first: float, second: float, neither: float, level: fl
     low2, high2 = wilson(both + second, n, level)
     margins = (both + first) * (second + neither) * (both + second) * (first + neither)
     phi = (both * neither - first * second) / math.sqrt(margins) if margins > 0 else 0.0
-    down = _hybrid_width(one - low1, high2 - two, phi)
-    up = _hybrid_width(high1 - one, two - low2, phi)
+    down = _hybrid_distance(one - low1, high2 - two, phi)
+    up = _hybrid_distance(high1 - one, two - low2, phi)
     difference = (first - second) / n
     return difference - down, difference + up
 
 
-def _hybrid_width(first: float, second: float, phi: float) -> float:
+def _hybrid_distance(first: float, second: float, phi: float) -> float:
     return math.sqrt(max(0.0, first * first - 2 * phi * first * second + second * second))
 
 

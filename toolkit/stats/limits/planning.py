@@ -49,19 +49,19 @@ class NeededQuestions:
     upper: bool = False
 
     @property
-    def range(self) -> str:
+    def range_text(self) -> str:
         """The range in words, for a report."""
         high = "no number" if self.high is None else f"{_two_digits(self.high, math.ceil):,}"
         return f"{100 * RANGE:g} % range {_two_digits(self.low, math.floor):,} to {high}"
 
     @property
-    def words(self) -> str:
+    def number_text(self) -> str:
         """The number in words, rounded to two digits, with its range where that is not one number; of a wide range the
         lower end stands for the number.
         """
         if self.high is None or self.high > WIDE * self.low:
-            return f"at least {_two_digits(self.low, math.floor):,} questions ({self.range})"
-        ends = "" if self.low == self.high else f" ({self.range})"
+            return f"at least {_two_digits(self.low, math.floor):,} questions ({self.range_text})"
+        ends = "" if self.low == self.high else f" ({self.range_text})"
         return f"about {_two_digits(self.number, math.ceil):,} questions{ends}"
 
     def at_least(self, number: int) -> NeededQuestions:
@@ -87,14 +87,14 @@ class DifferenceVariance:
     move: float = 0.0
 
     @property
-    def few(self) -> bool:
+    def is_small_pilot(self) -> bool:
         """Whether the pilot is too small to plan with its estimate of V."""
         return self.units < FEW_QUESTIONS or self.differing < FEW_PAIRS
 
     @property
-    def planned(self) -> float:
+    def planning_variance(self) -> float:
         """The V to plan with: the estimate, or its upper limit where the pilot is small."""
-        return self._variance_at(NORMAL.inv_cdf(UPPER)) if self.few else self.value
+        return self._variance_at(NORMAL.inv_cdf(UPPER)) if self.is_small_pilot else self.value
 
     @property
     def mean_error(self) -> float:
@@ -130,11 +130,11 @@ class DifferenceVariance:
             ratios = [questions(self._variance_at(sign * z), difference) / middle]
             ratios += [math.inf if moved <= 0 else questions(self.value, moved) / middle]
             ends.append(middle * math.exp(sign * min(math.hypot(*map(math.log, ratios)), LOG_MOST)))
-        number = _whole_questions(questions(self.planned, difference))
+        number = _whole_questions(questions(self.planning_variance, difference))
         low, high = map(_whole_questions, ends)
         if number is None or low is None:
             return None
-        return NeededQuestions(number, low, high, self.few).at_least(agreeing)
+        return NeededQuestions(number, low, high, self.is_small_pilot).at_least(agreeing)
 
     def detectable(self, questions: float, *, level: float = 0.95, power: float = POWER, end: int = 0) -> float | None:
         """The smallest difference that so many questions show with a power, the inverse of `needed`; None above 1.
@@ -142,7 +142,7 @@ class DifferenceVariance:
         `end`: −1 and 1 for the ends of its range.
         """
         critical, other = _critical_value(level), NORMAL.inv_cdf(power)
-        v = self._variance_at(end * NORMAL.inv_cdf((1 + RANGE) / 2)) if end else self.planned
+        v = self._variance_at(end * NORMAL.inv_cdf((1 + RANGE) / 2)) if end else self.planning_variance
         n = questions - critical**2 / 2
         room = n - critical**2
         if room <= 0 or v <= 0:

@@ -26,7 +26,7 @@ def student_quantile(freedom: ArrayLike, share: float) -> Floats:
     """The values below which `share` (at least a half) of Student's distribution lies, in the shape of `freedom`."""
     freedom = np.asarray(freedom, np.float64)
     if (freedom >= MANY_FREE).all():
-        return student_size(np.array(NORMAL.inv_cdf(share)), freedom)
+        return student_deviation(np.array(NORMAL.inv_cdf(share)), freedom)
     each, place = np.unique(freedom, return_inverse=True)
     if len(each) <= FEW_QUANTILES and (each >= 2).all() and (each <= MANY_TRIALS).all():
         inner = np.array([beta_quantile(v / 2, 0.5, 2 - 2 * share) for v in each.tolist()])
@@ -40,7 +40,7 @@ def student_tails(freedom: ArrayLike, size: Floats) -> Floats:
     """Two-sided p-values of absolute deviations of Student's distribution."""
     freedom = np.asarray(freedom, np.float64)
     if (freedom >= MANY_FREE).all():
-        return both_tails(normal_size(size, freedom))
+        return two_sided_p(normal_deviation(size, freedom))
     freedom, size = np.broadcast_arrays(freedom, np.asarray(size, np.float64))
     if size.size <= FEW_TAILS and (freedom > 0).all() and (freedom <= MANY_TRIALS).all():
         pairs = zip(freedom.ravel().tolist(), size.ravel().tolist(), strict=True)
@@ -62,24 +62,24 @@ def shared_level(critical: float, units: float) -> float:
     return float(1 - student_tails(max(units - 1, 1), np.array(critical)))
 
 
-def single_critical(level: float, units: float) -> float:
+def single_critical_value(level: float, units: float) -> float:
     """Critical value of a single interval at this level."""
     return float(student_quantile(max(units - 1, 1), (1 + level) / 2))
 
 
-def both_tails(size: Floats) -> Floats:
+def two_sided_p(size: Floats) -> Floats:
     """Two-sided p-values of absolute deviations of the normal distribution, in their shape."""
     return np.array([math.erfc(one) for one in (size / math.sqrt(2)).ravel().tolist()], np.float64).reshape(size.shape)
 
 
-def normal_size(size: Floats, freedom: ArrayLike) -> Floats:
+def normal_deviation(size: Floats, freedom: ArrayLike) -> Floats:
     """Absolute deviations of Student's distribution as normal ones of the same tail (Wallace 1959)."""
     freedom = np.maximum(freedom, 1)
     return np.asarray((8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(size**2 / freedom)))
 
 
-def student_size(size: Floats, freedom: ArrayLike) -> Floats:
-    """The reverse of `normal_size`."""
+def student_deviation(size: Floats, freedom: ArrayLike) -> Floats:
+    """The reverse of `normal_deviation`."""
     freedom = np.asarray(freedom, np.float64)
     size = size * (8 * freedom + 3) / (8 * freedom + 1)
     return np.asarray(np.sqrt(freedom * np.expm1(size**2 / freedom)))

@@ -39,7 +39,7 @@ class Spread:
     second: Floats
     third: Floats
 
-    def slope(self, deviation: Floats) -> Floats:
+    def variance_slope(self, deviation: Floats) -> Floats:
         """The growth of the variance with the mean, away from the longer tail. Towards the longer tail it is 0.
 
         There a resample has more of the tail and more variance, which would draw the interval in on the other side. But
@@ -51,7 +51,7 @@ class Spread:
 
     def variance_at(self, deviation: Floats, times: float = 1.0) -> Floats:
         """The variance in a resample whose mean deviates by `deviation`. `times` says how often d² counts."""
-        value = self.second + self.slope(deviation) * deviation - times * deviation**2
+        value = self.second + self.variance_slope(deviation) * deviation - times * deviation**2
         return np.maximum(value, LEAST_VARIANCE * self.second)
 
 
@@ -70,7 +70,7 @@ def studentised_limits(estimate: Floats, low: Floats, high: Floats, spread: Spre
     return limits[0], limits[1]
 
 
-def studentised_null(estimate: Floats, spread: Spread) -> Floats:
+def null_mean(estimate: Floats, spread: Spread) -> Floats:
     """The resampled mean that is as extreme among the resamples as the value 0 is under the studentised interval.
 
     Where it is the quantile of the resampled means at a tail, a limit of the interval with this tail is 0. So a
@@ -78,7 +78,7 @@ def studentised_null(estimate: Floats, spread: Spread) -> Floats:
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = estimate**2 / spread.second  # of squared t to units
-        slope = spread.slope(estimate)
+        slope = spread.variance_slope(estimate)
         # d² = ratio · (V + slope·d − d²), on the side of the estimate
         root = np.sqrt((ratio * slope) ** 2 + 4 * (1 + ratio) * ratio * spread.second)
         deviation = (ratio * slope + np.where(estimate < 0, -root, root)) / (2 * (1 + ratio))

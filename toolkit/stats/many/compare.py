@@ -13,12 +13,12 @@ from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.errors import UnknownError, argument, suggest
 from toolkit.notes import Note
 from toolkit.stats.bootstrap.fallback_intervals import choose_intervals
-from toolkit.stats.bootstrap.pairs import Pairs, count_pairs, same_calls
+from toolkit.stats.bootstrap.pairs import PairCounts, count_pairs, has_same_calls
 from toolkit.stats.bootstrap.sample import WholeSample, read_sample
 from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesPlan, SeriesResults, resampled_values
 from toolkit.stats.many.ranks import NO_RANKS, RankedPolicies, ranks_of
 from toolkit.stats.many.shared_differences import SharedDifferences
-from toolkit.stats.many.simultaneous import Standing
+from toolkit.stats.many.simultaneous import RankRoles
 from toolkit.stats.many.summary_notes import notes_of
 from toolkit.stats.metrics.outcomes import Blocks, Store
 from toolkit.stats.metrics.resamples import Settings
@@ -95,17 +95,17 @@ def summarise(
         ranking = [name for name in ranking if name in valued]
         raise UnknownError(f"policies cannot be ranked by `{metric}`: {suggest(metric, ranking)}")
     names = [one.name for one in sample.metrics]
-    number, paid = names.index(metric) if metric in names else None, sample.cost(among, columns, cost)
-    leader = None if number is None else sample.best(number, paid, among)
+    number, paid = names.index(metric) if metric in names else None, sample.cost_metric(among, columns, cost)
+    leader = None if number is None else sample.best_policy(number, paid, among)
     references = list(dict.fromkeys([*base, *([] if leader is None else [leader]), *_policy_places(policies, also)]))
-    pairs, same = count_pairs(sample, references), same_calls(sample, references)
+    pairs, same = count_pairs(sample, references), has_same_calls(sample, references)
     shared = SharedDifferences.of(sample, references)
     sample = shared.sample
-    results = choose_intervals(sample, references, pairs, settings, shared.further(settings))
-    shared.put(results, settings)
+    results = choose_intervals(sample, references, pairs, settings, shared.pair_sums(settings))
+    shared.put_differences(results, settings)
     ranks = NO_RANKS
     if ranked and number is not None and leader is not None:
-        standing = Standing(among, leader, base[0] if base else None)
+        standing = RankRoles(among, leader, base[0] if base else None)
         request = RankedPolicies(number, paid, standing, references.index(leader), sweeps or policies)
         ranks = ranks_of(sample, request, results, pairs, settings)
     return Summary(
@@ -143,9 +143,9 @@ def differences(
         )
         pairs = count_pairs(of_group, some)
         shared = SharedDifferences.of(of_group, some)
-        results = choose_intervals(shared.sample, some, pairs, settings, shared.further(settings))
-        shared.put(results, settings)
-        same = same_calls(sample, some, some)
+        results = choose_intervals(shared.sample, some, pairs, settings, shared.pair_sums(settings))
+        shared.put_differences(results, settings)
+        same = has_same_calls(sample, some, some)
         frames.append(_comparison_rows(shared.sample, some, results, pairs, same, shared.counts))
     return pl.concat(frames)
 
@@ -157,7 +157,7 @@ def _metric_number(sample: WholeSample, metric: str) -> int:
     return names.index(metric)
 
 
-def draws(
+def resampled_metric(
     outcomes: Blocks | Store,
     policies: Sequence[str],
     metric: str,
@@ -216,7 +216,7 @@ def _summary_table(sample: WholeSample, results: SeriesResults) -> pl.DataFrame:
 
 
 def _comparison_rows(
-    sample: WholeSample, references: Sequence[int], results: SeriesResults, pairs: Pairs, same: NDArray[np.bool_],
+    sample: WholeSample, references: Sequence[int], results: SeriesResults, pairs: PairCounts, same: NDArray[np.bool_],
     numbers: Ints,
 ) -> pl.DataFrame:  # fmt: skip
     """Policy after policy, reference after reference; differences, then reductions, metric after metric. `numbers`: of

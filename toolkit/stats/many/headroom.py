@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.bootstrap.bootstrap import resampled_sums
-from toolkit.stats.bootstrap.pairs import as_whole_pairs, effective, moves_of
+from toolkit.stats.bootstrap.pairs import as_whole_pairs, effective_number, gains_and_losses
 from toolkit.stats.limits.clusters import FEW_CLUSTERS
-from toolkit.stats.limits.discordant import FEW_PAIRS, tango
+from toolkit.stats.limits.discordant import FEW_PAIRS, tango_limits
 from toolkit.stats.limits.fieller import PairMoments, fieller_limits, moment_sums
 from toolkit.stats.limits.intervals import ZERO, ResampledValues
-from toolkit.stats.limits.student import shared_level, single_critical
-from toolkit.stats.many.simultaneous import MOST_PAIRED, draws
+from toolkit.stats.limits.student import shared_level, single_critical_value
+from toolkit.stats.many.simultaneous import MOST_PAIRED, normal_draws
 from toolkit.stats.metrics.metrics import Statistic
 from toolkit.stats.metrics.outcomes import Store
 from toolkit.stats.metrics.resamples import Resamples, Settings
@@ -43,7 +43,7 @@ FEW_ALONE = 50
 """Examples that the oracle alone has right below which shares of the headroom are marked."""
 
 
-def captured(
+def captured_shares(
     store: Store, column: str, baseline: int, oracle: int, settings: Settings, among: Sequence[int] = ()
 ) -> _HeadroomShares:
     """Each policy's share of the headroom: (its mean − the baseline's) / (the oracle's mean − the baseline's).
@@ -73,7 +73,7 @@ def captured(
     place, weight = np.searchsorted(wanted, rows), int(np.searchsorted(wanted, weights[baseline]))
     for block in units.chunks([scan.statistics[i] for i in wanted]):
         change = block[place] - block[place[baseline]]
-        moves += moves_of(change)
+        moves += gains_and_losses(change)
         ahead = np.maximum(change[oracle], 0.0)
         alone += ahead.sum(), (ahead**2).sum()
 
@@ -93,16 +93,16 @@ def captured(
     pairs = PairMoments(units.count, gain, np.full(len(gain), room), *(moments / units.count))
     low, high = fieller_limits(pairs, level, units.kish, tails=False)
     independent = units.count == units.examples and units.weight is None
-    rare = effective(alone[0], alone[1]) < FEW_ALONE - ZERO or units.kish < FEW_CLUSTERS
+    rare = effective_number(alone[0], alone[1]) < FEW_ALONE - ZERO or units.kish < FEW_CLUSTERS
     method = np.full(store.policies, "headroom_few" if rare else "percentile" if independent else "fieller", "U16")
     if independent and not rare:
         low, high = _ratio_limits(units, scan, rows, baseline, oracle, settings)
-    differing = effective(moves[0] + moves[1], moves[4]) if independent else moves[2:4].sum(axis=0)
+    differing = effective_number(moves[0] + moves[1], moves[4]) if independent else moves[2:4].sum(axis=0)
     few = alike & (differing < (FEW_PAIRS - ZERO if independent else 1))
     trials = np.full(int(few.sum()), float(count if independent else units.kish))
-    least, most = tango(*as_whole_pairs(moves[0, few], moves[1, few], moves[4, few], trials), level)
+    least, most = tango_limits(*as_whole_pairs(moves[0, few], moves[1, few], moves[4, few], trials), level)
     low[few], high[few] = np.fmin(low[few], least / room), np.fmax(high[few], most / room)
-    known = alike & (pairs.y**2 * (pairs.units - 1) > single_critical(alone_level, units.kish) ** 2 * pairs.yy)
+    known = alike & (pairs.y**2 * (pairs.units - 1) > single_critical_value(alone_level, units.kish) ** 2 * pairs.yy)
     ends = np.isin(np.arange(len(gain)), [baseline, oracle])
     share = np.where(known, share, np.nan)
     low, high = (np.where(known & ~ends, limit, np.nan) for limit in (low, high))
@@ -118,7 +118,9 @@ def _simultaneous_level(covariance: Floats | None, shares: int, units: float, se
         return 1 - (1 - settings.level) / max(shares, 1)
     error = np.sqrt(np.diag(covariance))
     error[error <= ZERO] = np.inf
-    largest = np.concatenate([np.abs(block / error[:, None]).max(axis=0) for block in draws(covariance, settings)])
+    largest = np.concatenate(
+        [np.abs(block / error[:, None]).max(axis=0) for block in normal_draws(covariance, settings)]
+    )
     return max(settings.level, shared_level(float(np.quantile(largest, settings.level)), units))
 
 
@@ -134,7 +136,7 @@ def _ratio_limits(
         drawn, begin, end = (sums.values[sums.row[i]] for i in (some, rows[baseline], rows[oracle]))
         with np.errstate(invalid="ignore", divide="ignore"):
             shares = (drawn - begin) / np.where(end > begin, end - begin, np.nan)
-        low[start : start + len(some)], high[start : start + len(some)] = ResampledValues.of(shares).percentile(
+        low[start : start + len(some)], high[start : start + len(some)] = ResampledValues.of(shares).percentile_limits(
             settings.level
         )
     return low, high

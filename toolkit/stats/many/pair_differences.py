@@ -10,16 +10,22 @@ from numpy.typing import NDArray
 from toolkit.columns import OutcomeColumn
 from toolkit.stats.bootstrap.bootstrap import product_threads
 from toolkit.stats.bootstrap.f1_intervals import FEW_ERRORS
-from toolkit.stats.bootstrap.influence import Series, influences
-from toolkit.stats.bootstrap.pairs import as_whole_pairs, few_clusters_differ, moves_of, spread_of
+from toolkit.stats.bootstrap.influence import MetricSeries, influences
+from toolkit.stats.bootstrap.pairs import as_whole_pairs, few_clusters_differ, gains_and_losses, spread_of
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.limits.clusters import FEW_CLUSTERS
-from toolkit.stats.limits.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p, tango
+from toolkit.stats.limits.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p_value, tango_limits
 from toolkit.stats.limits.intervals import clip_limits
 from toolkit.stats.limits.student import shared_level
 from toolkit.stats.limits.studentised import FEW_UNITS, Spread, studentised_limits
 from toolkit.stats.many.simultaneous import FEW_UNITS as FEW_JOINT
-from toolkit.stats.many.simultaneous import PAIRS_AT_ONCE, claims, covariance_of, joint_estimates, may_differ_in_fewer
+from toolkit.stats.many.simultaneous import (
+    PAIRS_AT_ONCE,
+    covariance_of,
+    joint_estimates,
+    may_differ_in_fewer,
+    pair_claims,
+)
 from toolkit.stats.metrics.outcomes import Store
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.spill import Floats, Ints
@@ -67,7 +73,7 @@ def pair_differences(
     """
     first, second = pairs
     policies = np.unique(np.concatenate([first, second]))
-    series = Series.of(sample, metric, policies.tolist())
+    series = MetricSeries.of(sample, metric, policies.tolist())
     column, units = series.metric.column, sample.units.count
     merit = -series.value if column.cost else series.value
     covariance = covariance_of(influences(sample, [series]))
@@ -75,7 +81,7 @@ def pair_differences(
     one, other = series.owner[first], series.owner[second]
     # Policies that do the same are one: what is said of a pair is said of its copies.
     distinct, place = np.unique(np.stack([one, other]), axis=1, return_inverse=True)
-    tests = claims(estimates, distinct[0], distinct[1], settings)
+    tests = pair_claims(estimates, distinct[0], distinct[1], settings)
     place = place.ravel()
     sign = -1.0 if column.cost else 1.0
     difference = sign * tests.difference[place]
@@ -94,7 +100,7 @@ def pair_differences(
     level = shared_level(tests.critical, sample.units.kish)
     if column.rate:
         scarce = np.zeros(len(first), bool)
-        if sample.independent:
+        if sample.has_single_units:
             up, down = _discordant_tables(sample, store, metric, pairs)
             more, less, trials = up.copy(), down.copy(), n.astype(np.float64)
             few, counted = up + down < FEW_PAIRS, ~np.isnan(up)
@@ -119,12 +125,12 @@ def pair_differences(
             counted = few
         if counted.any():
             score = np.full((2, len(first)), np.nan)
-            score[:, counted] = tango(more[counted], less[counted], trials[counted], level)
+            score[:, counted] = tango_limits(more[counted], less[counted], trials[counted], level)
             low = np.where(few, score[0], np.fmin(low, score[0]))
             high = np.where(few, score[1], np.fmax(high, score[1]))
             method[few], method[scarce] = TANGO, GRADED
         rare = up + down < EXACT_PAIRS
-        p_value[rare] = np.maximum(p_value[rare], exact_p(up[rare], down[rare]))
+        p_value[rare] = np.maximum(p_value[rare], exact_p_value(up[rare], down[rare]))
     if column.share:
         low, high = clip_limits(difference, low, high, -1.0, 1.0)
     for values in (low, high, p_value):
@@ -140,7 +146,7 @@ def _rests_on_few_units(sample: WholeSample, column: OutcomeColumn) -> bool:
     """Whether the max-t limits rest on so few units that they are marked."""
     if column.cost and sample.units.kish < FEW_UNITS:
         return True
-    return sample.units.kish < (FEW_JOINT if sample.independent else FEW_CLUSTERS)
+    return sample.units.kish < (FEW_JOINT if sample.has_single_units else FEW_CLUSTERS)
 
 
 def _discordant_tables(sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints]) -> Floats:
@@ -174,7 +180,7 @@ def _graded_moves(
         rows = np.nan_to_num(chunk.values(key, np.arange(len(sample.policies))))
         for policy in np.unique(first[on]):
             mine = np.flatnonzero(first[on] == policy)
-            sums[:, mine] += moves_of(rows[policy] - rows[second[on[mine]]])
+            sums[:, mine] += gains_and_losses(rows[policy] - rows[second[on[mine]]])
     return on, sums[[0, 1, 4, 5]]
 
 
@@ -202,10 +208,12 @@ def _cluster_tables(
     near = np.flatnonzero((examples[alike] < FEW_PAIRS) | may_differ_in_fewer(FEW_PAIRS, sums, rows, others))
     step = max(1, PAIRS_AT_ONCE // sums.shape[1])
     for some in (near[start : start + step] for start in range(0, len(near), step)):
-        counts[:, alike[some]] = moves_of(sums[rows[some]] - sums[others[some]])[:4]
+        counts[:, alike[some]] = gains_and_losses(sums[rows[some]] - sums[others[some]])[:4]
     few[alike] = few_clusters_differ(examples, counts[2] + counts[3], sample.units.count)[alike]
     # What the heaviest unit alone could have shown, and has not, counts for one trial.
-    shrunk = np.minimum(1.0, square / (size**2 * sample.units.heaviest)) if sample.units.weight is not None else 1.0
+    shrunk = (
+        np.minimum(1.0, square / (size**2 * sample.units.heaviest_share)) if sample.units.weight is not None else 1.0
+    )
     counts[:2, alike] *= size / square * shrunk
     trials[alike] = size**2 / square * shrunk
     graded = ~(scan.integer[value[first]] & scan.integer[value[second]])

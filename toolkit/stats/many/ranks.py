@@ -12,17 +12,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from toolkit.stats.bootstrap.bootstrap import PRODUCT_ROWS, product_threads
-from toolkit.stats.bootstrap.influence import Series, influences
-from toolkit.stats.bootstrap.pairs import Pairs
+from toolkit.stats.bootstrap.influence import MetricSeries, influences
+from toolkit.stats.bootstrap.pairs import PairCounts
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResults
 from toolkit.stats.limits.clusters import FEWEST_CLUSTERS
-from toolkit.stats.limits.discordant import tango
-from toolkit.stats.limits.student import shared_level, single_critical
-from toolkit.stats.many.simultaneous import FEW_UNITS, MOST_PAIRED, Standing, covariance_of, draws, significance
+from toolkit.stats.limits.discordant import tango_limits
+from toolkit.stats.limits.student import shared_level, single_critical_value
+from toolkit.stats.many.simultaneous import FEW_UNITS, MOST_PAIRED, RankRoles, covariance_of, normal_draws, significance
 from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.resamples import Settings
-from toolkit.stats.metrics.scan import SUM_BITS, significant
+from toolkit.stats.metrics.scan import SUM_BITS, round_to_bits
 from toolkit.stats.metrics.spill import Floats, Ints
 
 RANKS_SCHEMA = {
@@ -40,13 +40,13 @@ class RankedPolicies:
 
     metric: int
     cost: int | None
-    standing: Standing
+    standing: RankRoles
     leader: int  # its number among the references
     sweeps: Sequence[str]
 
 
 def ranks_of(
-    sample: WholeSample, ranking: RankedPolicies, results: SeriesResults, pairs: Pairs, settings: Settings
+    sample: WholeSample, ranking: RankedPolicies, results: SeriesResults, pairs: PairCounts, settings: Settings
 ) -> pl.DataFrame:
     """The table `ranks`: for each policy a row of the metric that ranks and a row of the cost, where it has a value.
 
@@ -61,8 +61,8 @@ def ranks_of(
     size = len(sample.policies)
     numbers = [ranking.metric, *([] if ranking.cost in (None, ranking.metric) else [ranking.cost])]
     values = np.full((len(numbers), len(RANKS_SCHEMA) - 2, size), np.nan)
-    wanted = [Series.of(sample, number, range(size)) for number in numbers]
-    if sample.units.count >= (2 if sample.independent else FEWEST_CLUSTERS):
+    wanted = [MetricSeries.of(sample, number, range(size)) for number in numbers]
+    if sample.units.count >= (2 if sample.has_single_units else FEWEST_CLUSTERS):
         covariance = _joint_covariance(sample, wanted)
         start = 0
         for place, one in enumerate(wanted):
@@ -87,7 +87,7 @@ def ranks_of(
 
 
 def _cap_by_single_comparison(
-    rows: Floats, ranking: RankedPolicies, metric: int, results: SeriesResults, pairs: Pairs, level: float
+    rows: Floats, ranking: RankedPolicies, metric: int, results: SeriesResults, pairs: PairCounts, level: float
 ) -> None:
     """Clears claims in `rows` (ranks, tie and p-value of the difference to the leader) that are surer than the single
     comparison: a policy that its own difference does not tell apart from the leader stays tied with it.
@@ -103,14 +103,14 @@ def _cap_by_single_comparison(
     rows[1, ranking.standing.leader] += tied.sum()
 
 
-def _joint_covariance(sample: WholeSample, series: Sequence[Series]) -> Floats | None:
+def _joint_covariance(sample: WholeSample, series: Sequence[MetricSeries]) -> Floats | None:
     """The joint covariance of all series. None where one series has too many members, or all have together."""
     together = sum(map(len, series))
     few = max(map(len, series)) <= MOST_PAIRED and together <= sample.units.most_statistics
     return covariance_of(influences(sample, series)) if few else None
 
 
-def _rank_frame(sample: WholeSample, number: int, series: Series, values: Floats) -> pl.DataFrame:
+def _rank_frame(sample: WholeSample, number: int, series: MetricSeries, values: Floats) -> pl.DataFrame:
     """The rows of the table `ranks` for one metric."""
     has = np.flatnonzero(series.owner >= 0)
     columns = dict(zip(list(RANKS_SCHEMA)[2:], values[:, has], strict=True))
@@ -125,7 +125,7 @@ def _rank_frame(sample: WholeSample, number: int, series: Series, values: Floats
 
 
 def _front_shares(
-    quality: Series, cost: Series, covariance: Floats, among: Sequence[int], settings: Settings
+    quality: MetricSeries, cost: MetricSeries, covariance: Floats, among: Sequence[int], settings: Settings
 ) -> Floats:
     """The share of the draws (P,) in which each policy is on the Pareto front, among policies that can lead."""
     shares = np.full(len(quality.owner), np.nan)
@@ -137,15 +137,19 @@ def _front_shares(
     sign, split = -1 if quality.metric.column.cost else 1, len(quality)
     points = (
         (sign * (quality.value[upper, None] + block[:split][upper]), cost.value[lower, None] + block[split:][lower])
-        for block in draws(covariance, settings)
+        for block in normal_draws(covariance, settings)
     )
-    on = sum(on_front(merit, paid).sum(axis=1) for merit, paid in points)
+    on = sum(is_on_front(merit, paid).sum(axis=1) for merit, paid in points)
     shares[some] = (on / settings.resamples)[point.ravel()]
     return shares
 
 
 def _corrected_values(
-    sample: WholeSample, ranking: RankedPolicies, series: Sequence[Series], results: SeriesResults, settings: Settings
+    sample: WholeSample,
+    ranking: RankedPolicies,
+    series: Sequence[MetricSeries],
+    results: SeriesResults,
+    settings: Settings,
 ) -> Floats:
     """The number tried, corrected value and its limits (4, P), of the leader and the best of each sweep."""
     out = np.full((4, len(sample.policies)), np.nan)
@@ -168,14 +172,14 @@ def _corrected_values(
             for one, both in zip(series, values, strict=True)
         ]
         corrected = _mean_best(halves[0], halves[1] if len(halves) > 1 else None, falling)
-        best = sample.best(ranking.metric, ranking.cost, family)
+        best = sample.best_policy(ranking.metric, ranking.cost, family)
         moved = corrected - sample.estimates[ranking.metric, best]
         ends = (low[best], high[best] + moved) if falling else (low[best] + moved, high[best])
         out[:, best] = len(family), corrected, max(min(ends), least), min(max(ends), most)
     return out
 
 
-def on_front(quality: Floats, cost: Floats) -> NDArray[np.bool_]:
+def is_on_front(quality: Floats, cost: Floats) -> NDArray[np.bool_]:
     """Whether each point is on its draw's Pareto front, (P, draws). Points equal in quality and cost count as one."""
     order = np.lexsort((-quality, cost), axis=0)
     ordered = np.take_along_axis(quality, order, axis=0)
@@ -196,7 +200,7 @@ STREAM = 32
 """Added to the seed so that splits and resamples use different random numbers."""
 
 
-def halves(units: int, seed: int, stratum: Ints | None = None) -> NDArray[np.bool_]:
+def random_halves(units: int, seed: int, stratum: Ints | None = None) -> NDArray[np.bool_]:
     """Random halves of the units (SPLITS, units) bool: true for one half. Each takes half of every stratum."""
     first = np.arange(units) < units // 2
     if stratum is None:
@@ -210,17 +214,17 @@ def halves(units: int, seed: int, stratum: Ints | None = None) -> NDArray[np.boo
     return out
 
 
-def _selection_bias(sample: WholeSample, series: Series, seed: int) -> Floats:
+def _selection_bias(sample: WholeSample, series: MetricSeries, seed: int) -> Floats:
     """The value of each series on one half of the units and on the other, (2, S, SPLITS)."""
     index, place = np.unique(series.statistics, return_inverse=True)
-    side = halves(sample.units.count, seed, sample.units.stratum).astype(np.float64).T
+    side = random_halves(sample.units.count, seed, sample.units.stratum).astype(np.float64).T
     sums = np.zeros((len(index), SPLITS))
     statistics = [sample.scan.statistics[i] for i in index]
     with product_threads():
         for chunk, part, rows in sample.units.parts(statistics, min(PRODUCT_ROWS, sample.units.most_statistics)):
             sums[part] += rows @ side[chunk * CHUNK : chunk * CHUNK + rows.shape[1]]
-    sums = significant(sums, SUM_BITS)
-    others = significant(sample.scan.total[index][:, None] - sums, SUM_BITS)
+    sums = round_to_bits(sums, SUM_BITS)
+    others = round_to_bits(sample.scan.total[index][:, None] - sums, SUM_BITS)
     place = place.reshape(series.statistics.shape).T
     values = [series.metric.value([part[i] for i in place]) for part in (sums, others)]
     return np.stack([np.broadcast_to(one, (len(series), SPLITS)) for one in values])
@@ -252,7 +256,7 @@ TANGO = METHOD_NAMES.index("tango")
 
 
 def _baseline_limits(
-    sample: WholeSample, metric: int, joint: Floats, critical: float, results: SeriesResults, pairs: Pairs,
+    sample: WholeSample, metric: int, joint: Floats, critical: float, results: SeriesResults, pairs: PairCounts,
     settings: Settings,
 ) -> Floats:  # fmt: skip
     """Joint limits (2, P) of a metric's differences to the baseline, the first reference of `results` and `pairs`.
@@ -264,15 +268,15 @@ def _baseline_limits(
     """
     slot = (SeriesKind.DIFFERENCE, 0, metric)
     value, low, high = results.value[slot], results.low[slot], results.high[slot]
-    single = single_critical(settings.level, sample.units.kish)
+    single = single_critical_value(settings.level, sample.units.kish)
     wider = max(1.0, critical / single) if critical == critical else 1.0
     least, most = np.fmin(joint[0], value - wider * (value - low)), np.fmax(joint[1], value + wider * (high - value))
     one, two = pairs.first[0, metric], pairs.second[0, metric]
     on = np.flatnonzero((results.method[slot] == TANGO) & ~np.isnan(one))
     if len(on) and critical == critical:
         level = max(settings.level, shared_level(critical, sample.units.kish))
-        trials = pairs.trials[0, metric, on] if not sample.independent else sample.counts[metric, on]
-        least[on], most[on] = tango(one[on], two[on], trials, level)
+        trials = pairs.trials[0, metric, on] if not sample.has_single_units else sample.counts[metric, on]
+        least[on], most[on] = tango_limits(one[on], two[on], trials, level)
     if sample.metrics[metric].column.share:
         least, most = np.maximum(least, -1.0), np.minimum(most, 1.0)
     return np.where(np.isnan(low), np.nan, [least, most])

@@ -14,9 +14,9 @@ import numpy as np
 
 from toolkit.stats.bootstrap.bootstrap import ResampledSums
 from toolkit.stats.bootstrap.sample import WholeSample
-from toolkit.stats.bootstrap.series import METHOD_NAMES, FurtherSums, SeriesKind, SeriesResults
-from toolkit.stats.limits.clusters import student
-from toolkit.stats.limits.discordant import EXACT_PAIRS, mid_p, tango
+from toolkit.stats.bootstrap.series import METHOD_NAMES, PairSums, SeriesKind, SeriesResults
+from toolkit.stats.limits.clusters import student_limits
+from toolkit.stats.limits.discordant import EXACT_PAIRS, mid_p_value, tango_limits
 from toolkit.stats.limits.intervals import ResampledValues
 from toolkit.stats.metrics.metrics import Statistic
 from toolkit.stats.metrics.resamples import Settings
@@ -62,20 +62,20 @@ class SharedDifferences:
         pairs = np.array(cells, np.int64).reshape(-1, 3).T
         return cls(sample, counts, pairs, statistics, np.full((3, len(cells)), np.nan))
 
-    def further(self, settings: Settings) -> FurtherSums:
+    def pair_sums(self, settings: Settings) -> PairSums:
         """The sums of the pairs, which give limits where enough resamples have a value."""
 
         def read(policies: Sequence[int], sums: ResampledSums) -> None:
             on = np.flatnonzero(np.isin(self.pairs[2], policies))
             drawn = ResampledValues.of(_difference_of_sums(sums.values[sums.row[self.statistics[:, on]]]))
-            limits = np.stack([*drawn.percentile(settings.level), drawn.p_values()])
-            self.limits[:, on] = np.where(drawn.enough, limits, np.nan)
+            limits = np.stack([*drawn.percentile_limits(settings.level), drawn.p_values()])
+            self.limits[:, on] = np.where(drawn.has_enough, limits, np.nan)
 
         policies = np.unique(self.pairs[2]).tolist()
         numbers = {p: frozenset(self.statistics[:, self.pairs[2] == p].ravel().tolist()) for p in policies}
-        return FurtherSums(numbers, read)
+        return PairSums(numbers, read)
 
-    def put(self, results: SeriesResults, settings: Settings) -> None:
+    def put_differences(self, results: SeriesResults, settings: Settings) -> None:
         """Puts the differences, with the limits that were drawn or what stands in their place, into `results`."""
         sample, where, scan = self.sample, self.statistics, self.sample.scan
         if not where.size:
@@ -85,16 +85,16 @@ class SharedDifferences:
         self.counts[at[1:]] = n
         low, high, p_values = self.limits
         methods = np.where(np.isnan(low), 0, METHOD_NAMES.index("percentile")).astype(np.uint8)
-        if sample.independent:
+        if sample.has_single_units:
             move, squares = value * n, _sums_of_squares(sample, [scan.statistics[i] for i in where[:2].T.ravel()])
             rate = np.array([sample.metrics[m].column.rate for m in self.pairs[1].tolist()])
             scarce = np.flatnonzero(rate & (n > 0) & (squares < EXACT_PAIRS))
             up, down = (np.rint((squares[scarce] + sign * move[scarce]) / 2) for sign in (1, -1))
-            low[scarce], high[scarce] = tango(up, down, n[scarce], settings.level)
-            p_values[scarce], methods[scarce] = mid_p(up, down), METHOD_NAMES.index("tango")
+            low[scarce], high[scarce] = tango_limits(up, down, n[scarce], settings.level)
+            p_values[scarce], methods[scarce] = mid_p_value(up, down), METHOD_NAMES.index("tango")
             few = np.flatnonzero(~rate & (n < FEW) & (n > 1))
             spread, size = np.maximum(squares[few] / n[few] - value[few] ** 2, 0), n[few].astype(np.float64)
-            limits = student(value[few], spread / (size - 1), size, settings.level)
+            limits = student_limits(value[few], spread / (size - 1), size, settings.level)
             low[few], high[few] = np.fmin(low[few], limits[0]), np.fmax(high[few], limits[1])
             p_values[few], methods[few] = np.fmax(p_values[few], limits[2]), METHOD_NAMES.index("t_few")
         for part, values in (

@@ -27,11 +27,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.bootstrap.bootstrap import product_threads
-from toolkit.stats.bootstrap.influence import Series, influences
+from toolkit.stats.bootstrap.influence import MetricSeries, influences
 from toolkit.stats.bootstrap.sample import WholeSample
-from toolkit.stats.limits.discordant import EXACT_PAIRS, exact_p
+from toolkit.stats.limits.discordant import EXACT_PAIRS, exact_p_value
 from toolkit.stats.limits.intervals import ZERO
-from toolkit.stats.limits.student import both_tails, normal_size, student_quantile, student_size, student_tails
+from toolkit.stats.limits.student import (
+    normal_deviation,
+    student_deviation,
+    student_quantile,
+    student_tails,
+    two_sided_p,
+)
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.spill import Floats, Ints
 
@@ -87,11 +93,11 @@ class JointEstimates:
     trials: int | None = None
     sums: Floats | None = None
 
-    def some(self, index: Ints) -> JointEstimates:
+    def at_places(self, index: Ints) -> JointEstimates:
         sums = None if self.sums is None else self.sums[index]
         return replace(self, value=self.value[index], covariance=self.covariance[np.ix_(index, index)], sums=sums)
 
-    def errors(self, first: Ints, second: Ints) -> Floats:
+    def difference_errors(self, first: Ints, second: Ints) -> Floats:
         """Standard errors of the pairs' differences (pairs,), with the divisor units − 1; 0 where both are one policy.
 
         A difference that is the same on every unit has the error of a single draw of that size.
@@ -99,7 +105,7 @@ class JointEstimates:
         difference = self.value[first] - self.value[second]
         return _difference_error(difference, *self._variance(first, second), self.units)
 
-    def exact(self, first: Ints, second: Ints) -> Floats:
+    def exact_p_values(self, first: Ints, second: Ints) -> Floats:
         """McNemar's exact p-values (pairs,) of the pairs that differ on fewer than ten of the `trials` or clusters; 0
         for all others.
 
@@ -110,7 +116,7 @@ class JointEstimates:
             near = np.flatnonzero(may_differ_in_fewer(EXACT_PAIRS, self.sums, first, second))
             up, down = _clusters_apart(self.sums, first[near], second[near])
             few = up + down < EXACT_PAIRS
-            p_values[near[few]] = exact_p(up[few], down[few])
+            p_values[near[few]] = exact_p_value(up[few], down[few])
             return p_values
         if self.trials is None:
             return p_values
@@ -119,7 +125,7 @@ class JointEstimates:
         differ = np.clip(np.rint(spread * self.trials**2 + more**2 / self.trials), 0, None)
         few = differ < EXACT_PAIRS
         fewer = np.clip((differ[few] - np.abs(more[few])) // 2, 0, None)
-        p_values[few] = exact_p(fewer, differ[few] - fewer)
+        p_values[few] = exact_p_value(fewer, differ[few] - fewer)
         return p_values
 
     def _variance(self, first: Ints, second: Ints) -> tuple[Floats, Floats]:
@@ -206,7 +212,7 @@ class _PairClaims:
         return self.difference + self.critical * self.error
 
     @cached_property
-    def better(self) -> NDArray[np.bool_]:
+    def is_better(self) -> NDArray[np.bool_]:
         """Whether the claims show the first policy to be better than the second, (K, K)."""
         table = np.zeros((self.policies, self.policies), bool)
         up, down = self.differs & (self.difference > 0), self.differs & (self.difference < 0)
@@ -223,16 +229,16 @@ class _PairClaims:
         return out
 
 
-def all_pairs(estimates: JointEstimates, settings: Settings) -> _PairClaims:
+def claims_of_all_pairs(estimates: JointEstimates, settings: Settings) -> _PairClaims:
     """The claims about every pair of policies, which hold all at once."""
     first, second = np.triu_indices(len(estimates.value), 1)
-    return claims(estimates, first, second, settings)
+    return pair_claims(estimates, first, second, settings)
 
 
 def _claims_to_one(estimates: JointEstimates, reference: int, settings: Settings) -> _PairClaims:
     """Claims about every other policy against `reference`, named before the data were seen (many-to-one)."""
     others = np.delete(np.arange(len(estimates.value)), reference)
-    return claims(estimates, others, np.full(len(others), reference), settings)
+    return pair_claims(estimates, others, np.full(len(others), reference), settings)
 
 
 def _rank_sets(tests: _PairClaims, copies: Ints | None = None) -> tuple[Ints, Ints]:
@@ -242,10 +248,10 @@ def _rank_sets(tests: _PairClaims, copies: Ints | None = None) -> tuple[Ints, In
     policies each stands for.
     """
     many = np.ones(tests.policies, np.int64) if copies is None else copies
-    return 1 + many @ tests.better, many.sum() - tests.better @ many
+    return 1 + many @ tests.is_better, many.sum() - tests.is_better @ many
 
 
-def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Settings) -> _PairClaims:
+def pair_claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Settings) -> _PairClaims:
     """The claims about the pairs of `first` and `second`. Identical pairs, whose error is 0, are never told apart.
 
     A few units say little about their own variance, so deviations are taken as Student's with units − 1 degrees of
@@ -254,14 +260,14 @@ def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Setti
     """
     freedom = max(estimates.kish - 1, 1)
     difference = estimates.value[first] - estimates.value[second]
-    error = estimates.errors(first, second)
+    error = estimates.difference_errors(first, second)
     left = error > 0
     size = np.zeros(len(first))
     np.divide(np.abs(difference), error, out=size, where=left)
     if estimates.kish < FEW_UNITS:
         return _bonferroni_claims(estimates, first, second, difference, error, size, settings)
-    size = normal_size(size, freedom)
-    least = np.maximum(both_tails(size), estimates.exact(first, second))
+    size = normal_deviation(size, freedom)
+    least = np.maximum(two_sided_p(size), estimates.exact_p_values(first, second))
     differs, p_value = np.zeros(len(first), bool), np.ones(len(first))
     alone = widest = NORMAL.inv_cdf((1 + settings.level) / 2)
     drawn = _cached_draws(_symmetric_root(estimates.covariance), settings)
@@ -280,7 +286,7 @@ def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Setti
         differs[apart], left[apart] = True, False
         if not len(apart):
             break
-    student = float(student_size(np.array(widest), freedom))
+    student = float(student_deviation(np.array(widest), freedom))
     return _PairClaims(first, second, difference, error, student, differs, p_value, len(estimates.value))
 
 
@@ -290,7 +296,7 @@ def _bonferroni_claims(
 ) -> _PairClaims:  # fmt: skip
     """The claims from Student's p-values by Holm: each times the number of pairs that no smaller one tells apart."""
     freedom, pairs = max(estimates.kish - 1, 1), max(1, int((error > 0).sum()))
-    alone = np.maximum(student_tails(freedom, size), estimates.exact(first, second))
+    alone = np.maximum(student_tails(freedom, size), estimates.exact_p_values(first, second))
     alone = np.where(error > 0, alone, 1.0)
     order = np.argsort(alone, kind="stable")
     times = np.maximum(pairs - np.arange(len(order)), 1)
@@ -308,21 +314,21 @@ def _screened_gaps(gap: Floats, error: Floats, kish: float) -> Floats:
     since any policy could have had the best estimate.
     """
     size = np.divide(gap, error, out=np.zeros(len(gap)), where=error > 0)
-    return np.minimum(1.0, both_tails(normal_size(size, kish - 1)) / 2 * len(gap) * (len(gap) - 1))
+    return np.minimum(1.0, two_sided_p(normal_deviation(size, kish - 1)) / 2 * len(gap) * (len(gap) - 1))
 
 
-def bonferroni(difference: Floats, error: Floats, kish: float) -> Floats:
+def bonferroni_p_values(difference: Floats, error: Floats, kish: float) -> Floats:
     """The two-sided p-values (K,) of differences to a policy named beforehand, times the number of differences
     (Bonferroni). They serve where a joint critical value would take too many.
     """
     size = np.divide(np.abs(difference), error, out=np.zeros(len(error)), where=error > 0)
-    return np.minimum(1.0, both_tails(normal_size(size, kish - 1)) * max(1, len(error) - 1))
+    return np.minimum(1.0, two_sided_p(normal_deviation(size, kish - 1)) * max(1, len(error) - 1))
 
 
-def draws(covariance: Floats, settings: Settings) -> Iterator[Floats]:
+def normal_draws(covariance: Floats, settings: Settings) -> Iterator[Floats]:
     """Yields normal deviations of K estimates from their means, in blocks (K, draws), `settings.resamples` in all."""
     roots, blocks = _symmetric_root(covariance), range(-(-settings.resamples // DRAWN_AT_ONCE))
-    make = partial(_draw_block, roots, settings=settings)
+    make = partial(_normal_block, roots, settings=settings)
     for start in range(0, len(blocks), BLOCKS_AT_ONCE):
         with product_threads() as pool:
             parts = list(pool.map(make, blocks[start : start + BLOCKS_AT_ONCE]))
@@ -337,7 +343,7 @@ def _symmetric_root(covariance: Floats) -> Floats:
         return np.asarray((vectors * np.sqrt(positive)) @ vectors.T)
 
 
-def _draw_block(roots: Floats, number: int, settings: Settings) -> Floats:
+def _normal_block(roots: Floats, number: int, settings: Settings) -> Floats:
     """The normal deviations (K, draws) of the block of draws called `number`."""
     size = min(DRAWN_AT_ONCE, settings.resamples - number * DRAWN_AT_ONCE)
     generator = np.random.default_rng([settings.seed, STREAM, number])
@@ -350,7 +356,7 @@ def _cached_draws(roots: Floats, settings: Settings) -> Callable[[int], NDArray[
     """
 
     def block(number: int) -> NDArray[np.float32]:
-        return _draw_block(roots, number, settings).astype(np.float32)
+        return _normal_block(roots, number, settings).astype(np.float32)
 
     return cache(block) if 4 * len(roots) * settings.resamples <= KEEP_DRAWS else block
 
@@ -384,7 +390,7 @@ def _largest_deviations(
 
 
 @dataclass(frozen=True)
-class Standing:
+class RankRoles:
     """The policies that take part in a ranking: those that can lead, the leader, and the baseline."""
 
     among: Sequence[int]
@@ -393,7 +399,7 @@ class Standing:
 
 
 def significance(
-    sample: WholeSample, series: Series, standing: Standing, covariance: Floats | None, settings: Settings
+    sample: WholeSample, series: MetricSeries, standing: RankRoles, covariance: Floats | None, settings: Settings
 ) -> tuple[Floats, float]:
     """The claims about the policies by one metric, rows (7, P) with NaN where there is none. With them comes the
     critical value that all differences to the baseline share, NaN without one.
@@ -425,9 +431,9 @@ def significance(
             rows[2:4] = _screened_claims(sample, series, merit, copies, leader, settings)
         if base >= 0:
             error, apart = _errors_to_reference(sample, series, base), series.value - series.value[base]
-            rows[4] = bonferroni(apart, error, sample.units.kish)
+            rows[4] = bonferroni_p_values(apart, error, sample.units.kish)
             size = NORMAL.inv_cdf(1 - (1 - settings.level) / 2 / max(1, len(series) - 1))  # Bonferroni's bound
-            critical = float(student_size(np.array(size), max(sample.units.kish - 1, 1)))
+            critical = float(student_deviation(np.array(size), max(sample.units.kish - 1, 1)))
             rows[5:] = np.where(error > 0, [apart - critical * error, apart + critical * error], np.nan)
     of_policies = np.where(owner >= 0, rows[:, owner], np.nan)
     alone = np.setdiff1d(np.arange(len(owner)), standing.among)
@@ -442,15 +448,15 @@ def _pairwise_claims(estimates: JointEstimates, copies: Ints, leader: int, setti
     """Lowest and highest rank, tie with the leader and adjusted p-value (4, S), from all pairs of those with copies."""
     out = np.full((4, len(copies)), np.nan)
     some = np.flatnonzero(copies)
-    tests = all_pairs(estimates.some(some), settings)
+    tests = claims_of_all_pairs(estimates.at_places(some), settings)
     place = int(np.searchsorted(some, leader))
-    apart = tests.better[place] | tests.better[:, place]
+    apart = tests.is_better[place] | tests.is_better[:, place]
     out[:, some] = [*_rank_sets(tests, copies[some]), ~apart, tests.p_values(place)]
     return out
 
 
 def _screened_claims(
-    sample: WholeSample, series: Series, merit: Floats, copies: Ints, leader: int, settings: Settings
+    sample: WholeSample, series: MetricSeries, merit: Floats, copies: Ints, leader: int, settings: Settings
 ) -> Floats:
     """The tie with the leader and the adjusted p-value, (2, S), of many policies. A part of the error rate rules
     policies out by Bonferroni's bound. The rest goes to all pairs of the remaining ones, if these are few enough.
@@ -463,7 +469,7 @@ def _screened_claims(
     out[:, some] = p_value > 1 - settings.level, np.minimum(p_value, 1.0)
     if len(left) <= min(MOST_PAIRED, sample.units.most_statistics):
         rest = replace(settings, level=1 - (1 - SCREENING) * (1 - settings.level))
-        few = series.some(left)
+        few = series.at_places(left)
         covariance = covariance_of(influences(sample, [few]))
         estimates = joint_estimates(sample, few, merit[left], covariance)
         _, _, ties, p_value = _pairwise_claims(
@@ -473,19 +479,19 @@ def _screened_claims(
     return out
 
 
-def joint_estimates(sample: WholeSample, series: Series, merit: Floats, covariance: Floats) -> JointEstimates:
+def joint_estimates(sample: WholeSample, series: MetricSeries, merit: Floats, covariance: Floats) -> JointEstimates:
     """The joint estimates of the series, with values `merit` and the counts that exact tests of 0/1 outcomes need."""
     sums = _cluster_sums(sample, series)
     units = sample.units
     return JointEstimates(merit, covariance, units.count, units.kish, _trials_of(sample, series), sums)
 
 
-def _cluster_sums(sample: WholeSample, series: Series) -> Floats | None:
+def _cluster_sums(sample: WholeSample, series: MetricSeries) -> Floats | None:
     """Sums of outcomes from 0 to 1 over each cluster (S, G); None unless all are shares of the same clustered examples.
 
     They are signed so that more is better, as the values are for which they stand.
     """
-    alone = sample.independent and sample.units.strata is None
+    alone = sample.has_single_units and sample.units.strata is None
     if alone or not series.metric.column.rate or series.statistics.shape[1] != 2 or not len(series):
         return None
     events, weights = series.statistics.T
@@ -495,9 +501,9 @@ def _cluster_sums(sample: WholeSample, series: Series) -> Floats | None:
     return -rows if series.metric.column.cost else rows
 
 
-def _trials_of(sample: WholeSample, series: Series) -> int | None:
+def _trials_of(sample: WholeSample, series: MetricSeries) -> int | None:
     """The number of examples, where every value is a share of 0/1 outcomes on the same single examples; else None."""
-    alone = sample.independent and sample.units.strata is None
+    alone = sample.has_single_units and sample.units.strata is None
     if not (alone and series.metric.column.rate and series.statistics.shape[1] == 2):
         return None
     events, weights = series.statistics.T
@@ -505,13 +511,13 @@ def _trials_of(sample: WholeSample, series: Series) -> int | None:
     return round(sample.scan.total[weights[0]]) if alike else None
 
 
-def _errors_to_reference(sample: WholeSample, series: Series, reference: int) -> Floats:
+def _errors_to_reference(sample: WholeSample, series: MetricSeries, reference: int) -> Floats:
     """Standard errors (S,) of the series' differences to `reference`, without the matrix of all pairs."""
     alone, apart = np.zeros(len(series)), np.zeros(len(series))  # squares of influences, and of their differences
     most = max(1, min(MOST_PAIRED, sample.units.most_statistics // 2))
     for start in range(0, len(series), most):
         here = np.arange(start, min(start + most, len(series)))
-        for block in influences(sample, [series.some(here), series.some(np.array([reference]))]):
+        for block in influences(sample, [series.at_places(here), series.at_places(np.array([reference]))]):
             alone[here] += np.einsum("ij,ij->i", block[:-1], block[:-1])
             moved = block[:-1] - block[-1]
             apart[here] += np.einsum("ij,ij->i", moved, moved)

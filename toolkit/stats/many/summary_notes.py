@@ -38,10 +38,10 @@ def notes_of(
         yield note("unjudged", f"{n - sample.judged} of {n} examples are unjudged: {left_out}")
     yield from notes_on_units(n, sample.units.count, sample.units.kish)
     yield from notes_on_strata(sample.units.strata)
-    yield from _on_metrics(sample, results, settings)
-    yield from on_seconds(sample)
-    yield from _on_long_calls(sample)
-    yield from _on_intervals(sample, results, references, settings)
+    yield from _notes_on_metrics(sample, results, settings)
+    yield from notes_on_seconds(sample)
+    yield from _notes_on_long_calls(sample)
+    yield from _notes_on_intervals(sample, results, references, settings)
 
 
 def notes_on_units(n: int, units: int, kish: float) -> Iterator[Note]:
@@ -73,7 +73,7 @@ def notes_on_strata(strata: Strata | None) -> Iterator[Note]:
         yield note("weighed", f"means weigh each `{strata.column}`, whatever its number of examples: {parts}")
 
 
-def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings) -> Iterator[Note]:
+def _notes_on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings) -> Iterator[Note]:
     for m, metric in enumerate(sample.metrics):
         rows = sample.rows[m] | bool(metric.column.filled_by)  # of others nothing is said where none has any
         policies = [sample.policies[p] for p in np.flatnonzero(rows & np.isnan(sample.estimates[m]))]
@@ -104,7 +104,7 @@ def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings)
             yield note("clusters_agree", f"{metric.column.label}: {text}", alike, [metric.name])
 
 
-def on_seconds(sample: WholeSample) -> Iterator[Note]:
+def notes_on_seconds(sample: WholeSample) -> Iterator[Note]:
     """Notes seconds that were measured while other calls ran on the same device: their sum is no user's wait."""
     means = {metric.name: sample.estimates[m] for m, metric in enumerate(sample.metrics)}
     if WAITING not in means or DEVICE not in means:
@@ -114,11 +114,11 @@ def on_seconds(sample: WholeSample) -> Iterator[Note]:
         shared = np.flatnonzero((device > 0) & (waiting > BATCHED * device))
     if len(shared):
         most = int(shared[np.argmax(waiting[shared] / device[shared])])
-        text = of_batches(waiting[most], device[most], f"`{sample.policies[most]}`: ")
+        text = batches_text(waiting[most], device[most], f"`{sample.policies[most]}`: ")
         yield note(BATCHED_SECONDS, text, [sample.policies[p] for p in shared], SECONDS)
 
 
-def _on_long_calls(sample: WholeSample) -> Iterator[Note]:
+def _notes_on_long_calls(sample: WholeSample) -> Iterator[Note]:
     """Notes means of seconds of which a few examples make up half."""
     for m, metric in enumerate(sample.metrics):
         if metric.name != WAITING or sample.units.examples < 1 / LONG:
@@ -138,16 +138,16 @@ def _on_long_calls(sample: WholeSample) -> Iterator[Note]:
                 )
 
 
-def of_batches(waiting: float, device: float, whose: str = "") -> str:
+def batches_text(waiting: float, device: float, whose: str = "") -> str:
     """The sentence that says that seconds were measured in batches. `whose` names the policy that they belong to."""
     seen = f"{whose}{waiting:.3g} s of waiting, {device:.3g} s of the device"
     return f"seconds were measured while calls shared batches ({seen}): their sum is not what one user would wait"
 
 
-def _on_intervals(
+def _notes_on_intervals(
     sample: WholeSample, results: SeriesResults, references: Sequence[int], settings: Settings
 ) -> Iterator[Note]:
-    yield from _on_withheld(sample, results)
+    yield from _notes_on_withheld(sample, results)
     dropped = (results.method == 0) & (results.valued_share > 0)
     if dropped.any():
         metrics = _metric_names(sample, dropped)
@@ -161,15 +161,15 @@ def _on_intervals(
         yield note("bca_undefined", text, metrics=_metric_names(sample, fallen))
 
 
-def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
+def _notes_on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
     """Notes on metrics without an interval because no resample was drawn for them."""
-    if sample.units.count < (2 if sample.independent else FEWEST_CLUSTERS):
+    if sample.units.count < (2 if sample.has_single_units else FEWEST_CLUSTERS):
         return
     bare = (results.method == 0) & np.isfinite(results.value) & ~(results.valued_share > 0)
     rare = [
         metric.name
         for metric, on in zip(sample.metrics, bare[SeriesKind.VALUE, 0].any(axis=1), strict=True)
-        if on and metric.column.computed == "labels" and sample.independent
+        if on and metric.column.computed == "labels" and sample.has_single_units
     ]
     if rare:
         few = f"fewer than {('no', 'one', 'two', 'three', 'four', 'five')[FEWEST_GOLD]} examples have a class as gold"

@@ -18,7 +18,7 @@ HASHED_ROWS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class StatisticFacts:
     """Facts on S statistics over the units so far, (S,) each.
 
     `low`, `high`: the least and the largest value; `total`: the sum; `binary`, `integer`: whether all are 0 or 1, and
@@ -33,7 +33,7 @@ class Facts:
     hashes: NDArray[np.uint64]
 
     @classmethod
-    def none(cls, size: int) -> Facts:
+    def no_facts(cls, size: int) -> StatisticFacts:
         """The facts of so many statistics over no unit."""
         return cls(
             np.full(size, np.inf), np.full(size, -np.inf), np.zeros(size, np.longdouble), np.ones(size, bool),
@@ -56,9 +56,9 @@ class Facts:
         if not same.all():
             part = _facts_by_way(rows[~same], ways, start)
             wanted = on[~same] >= 0
-            self.join(on[~same][wanted], Facts(*(getattr(part, name)[..., wanted] for name in _NAMES)))
+            self.join(on[~same][wanted], StatisticFacts(*(getattr(part, name)[..., wanted] for name in _NAMES)))
 
-    def join(self, on: Ints, more: Facts) -> None:
+    def join(self, on: Ints, more: StatisticFacts) -> None:
         """Adds the facts of further units to those of the statistics `on`."""
         self.low[on] = np.minimum(self.low[on], more.low)
         self.high[on] = np.maximum(self.high[on], more.high)
@@ -77,9 +77,9 @@ class Facts:
 _NAMES = ("low", "high", "total", "binary", "integer", "hashes")
 
 
-def _facts_of(rows: Floats, unit: Ints) -> Facts:
+def _facts_of(rows: Floats, unit: Ints) -> StatisticFacts:
     """The facts of rows (S, units); `unit` (units,): the numbers of the units in the whole sample."""
-    return Facts(
+    return StatisticFacts(
         rows.min(axis=1), rows.max(axis=1), rows.sum(axis=1).astype(np.longdouble),
         ((rows == 0) | (rows == 1)).all(axis=1), (rows == np.rint(rows)).all(axis=1),
         _hashes(rows, unit, lambda one: one.sum(axis=1)),
@@ -87,12 +87,12 @@ def _facts_of(rows: Floats, unit: Ints) -> Facts:
 
 
 @lru_cache(maxsize=8)
-def _facts_of_one_value(value: float, start: int, size: int) -> Facts:
+def _facts_of_one_value(value: float, start: int, size: int) -> StatisticFacts:
     """The facts of a row of so many units that are all `value`, the first of which is number `start`."""
     return _facts_of(np.full((1, size), value), np.arange(start, start + size))
 
 
-def _facts_by_way(rows: Floats, ways: Ways, start: int) -> Facts:
+def _facts_by_way(rows: Floats, ways: Ways, start: int) -> StatisticFacts:
     """The facts of each policy, in the order of the ways, on each of `rows` (rows, W): (rows, P)."""
     cells = ways.cells
     unit, by_cell = start + ways.example[cells.by_cell].astype(np.int64), rows[:, cells.by_cell]
@@ -102,7 +102,7 @@ def _facts_by_way(rows: Floats, ways: Ways, start: int) -> Facts:
     fractions = np.flatnonzero(~integer.all(axis=1))  # their sums depend on the order of addition
     for row in fractions:
         total[row] = rows[row][ways.places(np.arange(len(ways.order)))].sum(axis=1)[ways.order]
-    return Facts(
+    return StatisticFacts(
         cells.least(by_cell), -cells.least(-by_cell), total.astype(np.longdouble), binary, integer,
         _hashes(by_cell, unit, cells.sums),
     )  # fmt: skip
@@ -113,15 +113,15 @@ def _hashes(rows: Floats, unit: Ints, add: Callable[[NDArray[Any]], NDArray[Any]
 
     The hash is the finalizer of splitmix64 (G. L. Steele, D. Lea and C. H. Flood, OOPSLA 2014, 453).
     """
-    salt = _mixed(unit.astype(np.uint64) + np.uint64(1))
-    again, parts = _mixed(salt.copy()), []
+    salt = _mixed_hash(unit.astype(np.uint64) + np.uint64(1))
+    again, parts = _mixed_hash(salt.copy()), []
     for start in range(0, len(rows), HASHED_ROWS):
-        first = _mixed(np.ascontiguousarray(rows[start : start + HASHED_ROWS]).view(np.uint64) + salt)
-        parts.append(np.stack([add(first), add(_mixed(first ^ again))]))
+        first = _mixed_hash(np.ascontiguousarray(rows[start : start + HASHED_ROWS]).view(np.uint64) + salt)
+        parts.append(np.stack([add(first), add(_mixed_hash(first ^ again))]))
     return np.concatenate(parts, axis=1)
 
 
-def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mixed_hash(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The hash of each of some numbers, in their place."""
     for shift, times in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         bits ^= bits >> np.uint64(shift)

@@ -94,7 +94,7 @@ Likeness = tuple[str, str, int]
 """What statistics of several policies have in common: kind, key, label."""
 
 
-def by_likeness(statistics: Sequence[Statistic]) -> dict[Likeness, list[tuple[int, int]]]:
+def group_by_policy(statistics: Sequence[Statistic]) -> dict[Likeness, list[tuple[int, int]]]:
     """The statistics that differ in the policy alone, each as (policy, place among those given), by policy."""
     alike: dict[Likeness, list[tuple[int, int]]] = {}
     for place, one in enumerate(statistics):
@@ -114,7 +114,7 @@ def way_rows(chunk: Chunk, alike: Sequence[Likeness]) -> Floats:
 def statistic_rows(chunk: Chunk, statistics: Sequence[Statistic]) -> Floats:
     """The values of the statistics on each example of a chunk, (statistics, E) float64."""
     out = np.empty((len(statistics), len(chunk)))
-    for (kind, key, label), cells in by_likeness(statistics).items():
+    for (kind, key, label), cells in group_by_policy(statistics).items():
         policies, rows = np.array(cells, np.int64).T
         if chunk.ways is not None and kind in BY_POLICY:
             out[rows] = way_rows(chunk, [(kind, key, label)])[0][chunk.ways.places(policies)]

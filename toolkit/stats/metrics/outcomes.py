@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import InvalidError, MismatchError, listed
-from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
+from toolkit.stats.metrics.spill import Floats, Ints, SpilledTable, TableStore
 from toolkit.stats.metrics.strata import Strata
 from toolkit.stats.metrics.ways import Rows, Ways, rows_or_slice
 
@@ -125,7 +125,7 @@ class Part(Protocol):
         ...
 
 
-class Unshared:
+class UnsharedPart:
     """A part in which each policy has rows of its own."""
 
     def rows(self, start: int, stop: int) -> Ints | None:
@@ -136,12 +136,12 @@ class Unshared:
 
 
 @dataclass(frozen=True, eq=False)
-class _StoredPart(Unshared):
+class _StoredPart(UnsharedPart):
     """A part whose columns are stored as tables with a row for each policy. `keeper` holds the tables' file."""
 
     size: int
     columns: Mapping[Key, SpilledTable]
-    keeper: Keeper
+    keeper: TableStore
 
     @property
     def keys(self) -> Collection[Key]:
@@ -152,7 +152,7 @@ class _StoredPart(Unshared):
 
 
 @dataclass(frozen=True, eq=False)
-class _WayPart(Unshared):
+class _WayPart(UnsharedPart):
     """Rows (W,) of a part, as the outcomes of one policy."""
 
     source: Part
@@ -273,7 +273,7 @@ class Store:
     @classmethod
     def of_blocks(cls, blocks: Blocks, policies: int, labels: int | None, strata: Strata | None = None) -> Store:
         """A store of the outcomes in `blocks`, which are read once and stored compactly."""
-        keeper = Keeper()
+        keeper = TableStore()
         sources: list[Part] = []
         pending: list[OutcomeBlock] = []
         units, golds, size = [np.zeros(0, np.int64)], list[NDArray[Any]](), 0
@@ -298,7 +298,7 @@ class Store:
         return cls(sources, np.concatenate(units), gold, policies, keys or (), strata)
 
 
-def _store_blocks(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: Keeper) -> _StoredPart:
+def _store_blocks(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: TableStore) -> _StoredPart:
     """Stores blocks as one part, in memory or in the keeper's file."""
     columns: dict[Key, SpilledTable] = {
         key: keeper.keep(np.concatenate([b.values[key] for b in blocks], axis=1)) for key in keys
@@ -310,7 +310,7 @@ def _store_blocks(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: K
 
 
 @dataclass(frozen=True, eq=False)
-class _PickedPart(Unshared):
+class _PickedPart(UnsharedPart):
     """One chunk of several stores side by side, with only some policies of each."""
 
     chunks: tuple[Chunk, ...]
@@ -339,7 +339,7 @@ class _PickedPart(Unshared):
         return out
 
 
-def side_by_side(stores: Sequence[tuple[Store, Sequence[int]]], keys: Sequence[str], labels: int) -> Store:
+def join_stores(stores: Sequence[tuple[Store, Sequence[int]]], keys: Sequence[str], labels: int) -> Store:
     """Joins some policies of each store into one store, with the columns `keys` and the shares of so many labels.
 
     All have the same examples, units and gold, in the same order. Words of answers are numbered by each store for

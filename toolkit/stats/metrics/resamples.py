@@ -128,12 +128,12 @@ class Resamples:
         self.seed = seed
         self.sizes = [min(CHUNK, units - start) for start in range(0, units, CHUNK)]
         self._parts = _whole_chunks(self.sizes) if stratum is None else _stratum_places(stratum)
-        self._split = {key: self._over_chunks(key) for key in {key for parts in self._parts for _, key in parts}}
+        self._split = {key: self._draws_by_chunk(key) for key in {key for parts in self._parts for _, key in parts}}
         self.draws: Ints = sum(self._split.values(), np.zeros((resamples, len(self.sizes)), np.int64))  # (B, chunks)
         self._held: dict[int, Counts] = {}
         self._last: tuple[int, Counts] | None = None
 
-    def _over_chunks(self, key: tuple[int, ...]) -> Ints:
+    def _draws_by_chunk(self, key: tuple[int, ...]) -> Ints:
         """How many draws of a stratum fall into each chunk of units, (B, chunks)."""
         sizes = np.array([sum(_place_length(place, size) for place, one in parts if one == key)
                           for parts, size in zip(self._parts, self.sizes, strict=True)])  # fmt: skip
@@ -146,10 +146,10 @@ class Resamples:
         """How often each unit of a chunk is drawn in each resample, (B, units of the chunk)."""
         if self._last is None or self._last[0] != chunk:
             held = self._held.get(chunk)
-            self._last = chunk, self._drawn(chunk) if held is None else _unpacked(held, self.sizes[chunk])
+            self._last = chunk, self._chunk_counts(chunk) if held is None else _unpacked(held, self.sizes[chunk])
         return self._last[1]
 
-    def _drawn(self, chunk: int) -> Counts:
+    def _chunk_counts(self, chunk: int) -> Counts:
         """The counts of a chunk, which stay in memory where there is room."""
         out = np.empty((self.resamples, self.sizes[chunk]), np.uint8)
         rows = range(0, self.resamples, COUNT_ROWS)

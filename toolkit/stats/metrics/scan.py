@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.metrics.facts import HASHED_ROWS, Facts
-from toolkit.stats.metrics.metrics import BY_POLICY, Statistic, by_likeness, statistic_rows, way_rows
+from toolkit.stats.metrics.facts import HASHED_ROWS, StatisticFacts
+from toolkit.stats.metrics.metrics import BY_POLICY, Statistic, group_by_policy, statistic_rows, way_rows
 from toolkit.stats.metrics.outcomes import CHUNK, Chunk, Key, Store
 from toolkit.stats.metrics.resamples import Resamples, Settings
 from toolkit.stats.metrics.spill import Floats, Ints
@@ -61,7 +61,7 @@ class Units:
             self.kish = float(effective_units(*(self.over_strata(part[None])[:, 0] for part in (sizes, sizes**2))))
 
     @cached_property
-    def share(self) -> bool:
+    def shares_ways(self) -> bool:
         """Whether every example is a unit, all count alike, and policies share ways on some."""
         return self.plain and self.weight is None and any(chunk.ways is not None for chunk in self._store.chunks)
 
@@ -81,12 +81,12 @@ class Units:
         return self._resamples[key]
 
     @property
-    def depth(self) -> int:
+    def stratum_count(self) -> int:
         """The number of strata; 1 where the log has none."""
         return 1 if self.strata is None else self.strata.count
 
     @property
-    def heaviest(self) -> float:
+    def heaviest_share(self) -> float:
         """The largest share of the total weight that a single example has."""
         return float((1.0 if self.weight is None else self.weight.max()) / self.examples)
 
@@ -95,7 +95,7 @@ class Units:
         if self.stratum is None:
             return rows.sum(axis=1)[None]
         here = self.stratum[start : start + rows.shape[1]]
-        return np.stack([rows[:, here == place].sum(axis=1) for place in range(self.depth)])
+        return np.stack([rows[:, here == place].sum(axis=1) for place in range(self.stratum_count)])
 
     def by_stratum(self, statistics: Sequence[Statistic], function: Callable[[Floats], Floats]) -> Floats:
         """Sums over the units of each stratum of `function` of the statistics' rows: (strata, rows)."""
@@ -129,10 +129,10 @@ class Units:
 
         Each part comes chunk after chunk in the same order.
         """
-        for number, part, rows in self.unweighed(statistics, most):
-            yield number, part, self.weighed(rows, number)
+        for number, part, rows in self.unweighted_parts(statistics, most):
+            yield number, part, self.weighted_rows(rows, number)
 
-    def unweighed(self, statistics: Sequence[Statistic], most: int) -> Iterator[tuple[int, slice, Floats]]:
+    def unweighted_parts(self, statistics: Sequence[Statistic], most: int) -> Iterator[tuple[int, slice, Floats]]:
         """Yields what `parts` yields, with every example counted once instead of by its weight."""
         cuts = [slice(i, min(i + most, len(statistics))) for i in range(0, max(1, len(statistics)), most)]
         if self.plain:
@@ -145,7 +145,7 @@ class Units:
             for number, start in enumerate(range(0, self.count, CHUNK)):
                 yield number, part, added[:, start : start + CHUNK]
 
-    def weighed(self, rows: Floats, chunk: int) -> Floats:
+    def weighted_rows(self, rows: Floats, chunk: int) -> Floats:
         """The rows of a chunk times the weight of each unit's examples."""
         return rows if self.weight is None else rows * self.weight[chunk * CHUNK : chunk * CHUNK + rows.shape[1]]
 
@@ -206,7 +206,7 @@ class Scan:
         return self.total[[[self.index[one] for one in row] for row in statistics]]
 
 
-def significant(values: Floats, bits: int) -> Floats:
+def round_to_bits(values: Floats, bits: int) -> Floats:
     """Rounds values to `bits` significant bits, by Veltkamp's splitting.
 
     Sums that are equal in exact arithmetic stay equal: a multiple of 1/K has no more bits, or lies at least 1/(2K) of a
@@ -219,10 +219,10 @@ def significant(values: Floats, bits: int) -> Floats:
 def scan_statistics(units: Units, statistics: Sequence[Statistic]) -> Scan:
     """Reads all units once for the facts about each statistic. Statistics that are equal on every unit become one."""
     ordered = sorted(set(statistics), key=lambda s: (s.kind, s.key, s.label, s.policy))
-    facts = Facts.none(len(ordered))
-    weighed = _scan_ways(units, ordered, facts) if units.share else _scan_rows(units, ordered, facts)
+    facts = StatisticFacts.no_facts(len(ordered))
+    weighed = _scan_ways(units, ordered, facts) if units.shares_ways else _scan_rows(units, ordered, facts)
     exact = facts.total.astype(np.float64)
-    sums = np.where(facts.integer, exact, significant(exact, TOTAL_BITS))
+    sums = np.where(facts.integer, exact, round_to_bits(exact, TOTAL_BITS))
     first: dict[bytes, int] = {}
     index = {s: first.setdefault(facts.hashes[:, i].tobytes(), i) for i, s in enumerate(ordered)}
     keep = np.array(sorted(set(index.values())), np.int64)
@@ -230,13 +230,13 @@ def scan_statistics(units: Units, statistics: Sequence[Statistic]) -> Scan:
     return Scan(
         tuple(ordered[i] for i in keep),
         {s: place[i] for s, i in index.items()},
-        (sums if units.weight is None else significant(weighed, TOTAL_BITS))[keep], sums[keep],
+        (sums if units.weight is None else round_to_bits(weighed, TOTAL_BITS))[keep], sums[keep],
         np.maximum(facts.high, -facts.low)[keep], (facts.low == facts.high)[keep],
         facts.binary[keep], facts.integer[keep],
     )  # fmt: skip
 
 
-def _scan_rows(units: Units, ordered: Sequence[Statistic], facts: Facts) -> Floats:
+def _scan_rows(units: Units, ordered: Sequence[Statistic], facts: StatisticFacts) -> Floats:
     """Adds every unit to the facts; the sums of the statistics (S,) as the units' examples count."""
     size, most = len(ordered), min(SCAN_ROWS, units.most_statistics)
     weighed, alike = np.zeros(size), np.zeros(size, bool)
@@ -244,7 +244,7 @@ def _scan_rows(units: Units, ordered: Sequence[Statistic], facts: Facts) -> Floa
     # Equal to the one before it on all units so far, which stands for both.
     alike[1:] = [one == other for one, other in itertools.pairwise(group)]
     alike[::most] = False
-    for chunk, part, rows in units.unweighed(ordered, most):
+    for chunk, part, rows in units.unweighted_parts(ordered, most):
         same = np.concatenate([[False], (rows[1:] == rows[:-1]).all(axis=1)])
         heads = np.maximum.accumulate(np.where(alike[part], 0, np.arange(len(rows)))) + part.start
         for one in part.start + np.flatnonzero(alike[part] & ~same):
@@ -255,16 +255,16 @@ def _scan_rows(units: Units, ordered: Sequence[Statistic], facts: Facts) -> Floa
         on, rows = part.start + first_rows, rows[first_rows]
         facts.add(on, rows, chunk * CHUNK)
         if units.weight is not None:
-            weighed[on] += units.weighed(rows, chunk).sum(axis=1)
+            weighed[on] += units.weighted_rows(rows, chunk).sum(axis=1)
     heads = np.maximum.accumulate(np.where(alike, 0, np.arange(size)))
     for one in np.flatnonzero(alike):
         facts.copy(int(one), int(heads[one]))
     return weighed[heads]
 
 
-def _scan_ways(units: Units, ordered: Sequence[Statistic], facts: Facts) -> Floats:
+def _scan_ways(units: Units, ordered: Sequence[Statistic], facts: StatisticFacts) -> Floats:
     """The same of examples that are units of their own and count alike, each way of their policies once."""
-    alike = by_likeness([one for one in ordered if one.kind in BY_POLICY])
+    alike = group_by_policy([one for one in ordered if one.kind in BY_POLICY])
     number = {one: place for place, one in enumerate(ordered)}
     names = sorted(alike, key=lambda one: (one[1], one[2], one[0]))  # those of one column follow each other
     others = [place for place, one in enumerate(ordered) if one.kind not in BY_POLICY]

@@ -59,7 +59,7 @@ class SpilledTable:
         return out
 
 
-class Keeper:
+class TableStore:
     """Stores tables in memory and in a temporary file, which lives as long as the keeper."""
 
     def __init__(self) -> None:

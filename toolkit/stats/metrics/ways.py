@@ -54,7 +54,7 @@ class Ways:
         return places if len(policies) == len(places) and (np.diff(policies) == 1).all() else places[policies]
 
     @cached_property
-    def begin(self) -> Ints:
+    def first_ways(self) -> Ints:
         """The first way of each example (E,)."""
         return np.flatnonzero(self.first == 0)
 
@@ -74,7 +74,7 @@ def _all_places(ways: Ways) -> NDArray[np.int32]:
     if ways not in _PLACES:
         marks = np.zeros((len(ways.order), ways.examples), np.int32)
         marks[ways.first, ways.example] = 1
-        marks[0] = ways.begin
+        marks[0] = ways.first_ways
         for row in range(1, len(marks)):
             marks[row] += marks[row - 1]
         out = np.empty_like(marks)
