@@ -39,6 +39,9 @@ FINISH_WORDS = {
 }
 
 
+Value = TypeVar("Value")
+
+
 class EngineError(ThinkbackError):
     """An engine that cannot work at all: its settings, its model or its key are wrong. Its code says which."""
 
@@ -288,6 +291,13 @@ def summed(completions: Sequence[Completion], name: str) -> Any:
     return None if None in parts else sum(parts)
 
 
+def unchecked(kind: type[Value], values: Mapping[str, Any]) -> Value:
+    """A frozen dataclass of values that were checked before: all of them, by field, in the order of fields."""
+    one = object.__new__(kind)
+    vars(one).update(values)
+    return one
+
+
 PACKED = {"token_ids": "i", "token_ranks": "i", "token_logprobs": "d", "token_entropies": "d"}
 """The lists of a completion, with the type of their numbers: int32 and float64."""
 
@@ -306,7 +316,7 @@ def writable(completion: Completion, **other: Any) -> Completion:
         values["sum_logprob"] = None
     for name in ("text", "reasoning"):
         values[name] = None if values[name] is None else _utf8(values[name])
-    return Completion(**values)
+    return unchecked(Completion, values)
 
 
 def _utf8(text: str) -> str:

@@ -7,13 +7,16 @@ from __future__ import annotations
 from generate.engines.base import Prompt
 
 OPEN, CLOSE = "<think>", "</think>"
+TAGGED = "think>"
+"""What both tags hold."""
 
 
 def split_thoughts(text: str, inside: bool = False) -> tuple[str | None, str]:
     """(thoughts, the rest) of a text; thoughts are None where there are none. inside: the text begins within them."""
-    first = text.find(OPEN)
-    close = text.find(CLOSE)
-    if first < 0 and close < 0 and not inside:
+    if not inside and TAGGED not in text:
+        return None, text
+    first, close = text.find(OPEN), text.find(CLOSE)
+    if max(first, close) < 0 and not inside:
         return None, text
     if inside or (close >= 0 and (first < 0 or close < first)):
         text = OPEN + text
@@ -39,4 +42,4 @@ def with_thoughts(thoughts: str | None, text: str) -> str:
 def within_thoughts(prompt: Prompt) -> bool:
     """Whether a prompt ends within thoughts, so that what is written next goes on with them."""
     text = prompt if isinstance(prompt, str) else prompt[-1].content if prompt[-1].role == "assistant" else ""
-    return text.rfind(OPEN) > text.rfind(CLOSE)
+    return TAGGED in text and text.rfind(OPEN) > text.rfind(CLOSE)

@@ -7,7 +7,7 @@ from array import array
 from dataclasses import dataclass, fields
 from typing import Any
 
-from generate.engines.base import PACKED, Completion
+from generate.engines.base import PACKED, Completion, unchecked
 from toolkit.errors import InvalidError
 
 COMPLETION = "completion"
@@ -124,7 +124,7 @@ def row_of(event: Event) -> tuple[Any, ...]:
     if event.completion is None:
         return (*row, *[None] * len(_FIELDS))
     row += vars(event.completion).values()
-    finite = all(math.isfinite(value) for value in row if type(value) is float)
+    finite = all(map(math.isfinite, [value for value in row if type(value) is float]))
     for place, kind in _LISTED:
         if row[place] is not None:
             finite = finite and (kind != "d" or all(map(math.isfinite, row[place])))
@@ -147,4 +147,5 @@ def event_of(kind: type[Event], row: tuple[Any, ...]) -> Event:
     for place, numbers in _LISTED:
         if values[place] is not None:
             values[place] = array(numbers, values[place])
-    return Answered(*of, completion=Completion(*values[_ABOUT:]), cause=cause)  # type: ignore[misc]
+    completion = unchecked(Completion, dict(zip(_FIELDS, values[_ABOUT:], strict=True)))
+    return Answered(*of, completion=completion, cause=cause)  # type: ignore[misc]

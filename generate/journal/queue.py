@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 from generate.engines.base import (
@@ -24,6 +24,7 @@ from generate.engines.base import (
     queued,
     shares,
     summed,
+    unchecked,
     writable,
 )
 from generate.engines.thoughts import split_thoughts, within_thoughts
@@ -92,7 +93,8 @@ class Queue:
             if not self.waiting:
                 self._last = time.monotonic()
             self.waiting[one.call.key] = one
-            self._engine.submit(replace(one.call, proven=True) if one.kind in self.proven else one.call)
+            proven = one.kind in self.proven
+            self._engine.submit(unchecked(Call, {**vars(one.call), "proven": True}) if proven else one.call)
 
     def completed(self) -> list[Settled]:
         """Wait for answers, and record them; none where no call is on its way.
@@ -164,7 +166,7 @@ class Queue:
             now = time.monotonic()
             elapsed, self._last = now - self._last, now
             for samples, spent in zip(answered, shares(elapsed, list(map(_seconds_of, answered))), strict=True):
-                samples[0] = replace(samples[0], elapsed_s=spent)
+                samples[0] = unchecked(Answered, {**vars(samples[0]), "elapsed_s": spent})
             self.journal.append(chain.from_iterable(answered))
 
     def _first_waiting_key(self) -> str:

@@ -101,7 +101,7 @@ class OpenExample:
 Arrival = tuple[OpenExample, Answered]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _Strand:
     """A loop on its way. above: the one that runs it beside others, as number `place` of them; alone: it is given what
     the one below it returns. step: of which the loop is, None for steps of one call; pool: where its requests are
@@ -129,7 +129,7 @@ class _Strand:
         return f"loop `{named}`, example `{self.example.name}`, request {self.number}"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _Waiting:
     """A call of a strand with the samples that are there."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from generate.engines.base import Call, Completion, Prompt, summed
+from generate.engines.base import Call, Completion, Prompt, summed, unchecked
 from generate.engines.thoughts import split_thoughts
 from generate.journal.queue import JournalCall
 from generate.recipes.recipe import MATH_JUDGE, AnswerSettings, FinalizerSettings, PoolStep, Recipe, seed_of
@@ -39,8 +39,6 @@ COSTS = (
     "prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens", "cost", "latency_s", "device_s",
 )  # fmt: skip
 """What an attempt and its finalizer cost together."""
-AS_GIVEN = (*TOKEN_LISTS, "reasoning", "tool_calls", "request")
-"""The columns that are of the attempt alone."""
 
 
 def trace_id(example_id: str, pool: str, index: int) -> str:
@@ -51,8 +49,12 @@ def trace_id(example_id: str, pool: str, index: int) -> str:
 def read(texts: Sequence[tuple[str | None, bool]], answers: AnswerSettings) -> list[str | None]:
     """The normal form of the answer of each text, of which is known whether its limit cut it off; null where none can
     be read, as from thoughts. A text that is the answer as it stands is none when it was cut off."""
-    spoken = [(None if text is None else split_thoughts(text)[1], cut) for text, cut in texts]
-    frame = pl.DataFrame(spoken, schema={"text": pl.String, "cut": pl.Boolean}, orient="row")
+    spoken = [None if text is None else split_thoughts(text)[1] for text, _ in texts]
+    columns = {
+        "text": pl.Series(spoken, dtype=pl.String),
+        "cut": pl.Series([cut for _, cut in texts], dtype=pl.Boolean),
+    }
+    frame = pl.DataFrame(columns)
     if answers.read:
         raw = read_answers(frame["text"], answers.read, answers.pattern, frame["cut"])
     else:
@@ -74,33 +76,33 @@ def trace_row(
     attempt: Completion,
     finalizer: Completion | None,
     began: float | None = None,
+    place: int | None = None,
 ) -> dict[str, Any]:
     """A trace's row without its answer; costs hold the finalizer's tokens and seconds, the log-probability does not.
-    began: when the first call of the example was sent, in seconds since 1970."""
-    values, ended_at = vars(attempt), _ended_at(attempt)
+    began: when the first call of the example was sent, in seconds since 1970. place: its number among the traces that
+    there are, by default that of its sample. What else the attempt has stands in the row, too."""
+    ended_at, tokens_estimated = _ended_at(attempt), attempt.tokens_estimated
     counts: list[Any] = [None]
-    costs = {name: values[name] for name in COSTS}
+    costs: dict[str, Any] = {}
     if finalizer is not None:
         costs = {name: summed([attempt, finalizer], name) for name in COSTS}
         ended_at = max(ended_at, _ended_at(finalizer))
         counts = [finalizer.prompt_tokens, finalizer.completion_tokens]
+        tokens_estimated = tokens_estimated or finalizer.tokens_estimated
     return {
+        **vars(attempt),
+        **costs,
         "trace_id": trace_id(example_id, step.pool, index),
         "example_id": example_id,
         "pool": step.pool,
         "action": step.action,
         "parent_id": trace_id(example_id, step.of, step.of_sample) if step.of is not None else None,
-        "sample_index": index,
+        "sample_index": index if place is None else place,
         "model": model,
         "temperature": step.temperature.temperature(recipe.seed, example_id, step.pool, index),
         "max_tokens": step.max_tokens if attempt.max_tokens is None else attempt.max_tokens,
-        "text": attempt.text,
-        **costs,
-        "tokens_estimated": attempt.tokens_estimated or (finalizer is not None and finalizer.tokens_estimated),
-        "finish_reason": attempt.finish_reason,
+        "tokens_estimated": tokens_estimated,
         "finalizer_used": finalizer is not None,
-        "sum_logprob": attempt.sum_logprob,
-        **{name: values[name] for name in AS_GIVEN},
         "completion_ids": attempt.token_ids,
         "started_s": _moment(attempt.started_at, began),
         "arrived_s": _moment(ended_at, began),
@@ -212,25 +214,27 @@ def key_of(example_id: str, pool: str, samples: Sequence[int]) -> str:
     return f"{example_id}/{pool}/{span}"
 
 
+OF_STEP = ("max_tokens", "top_p", "stop", "logprobs", "extra", "engine")
+"""The settings that a call has from its step."""
+
+
 def ask_samples(
     step: PoolStep, recipe_seed: int, example_id: str, prompt: Prompt, indices: Sequence[int], per_call: int
 ) -> list[JournalCall]:
     """The calls for samples of one example, with at most `per_call` samples each."""
-    calls = []
+    calls = list[JournalCall]()
     for group in (tuple(indices[start : start + per_call]) for start in range(0, len(indices), per_call)):
         drawn = [(recipe_seed, example_id, step.pool, index) for index in group]
-        call = Call(
-            key=key_of(example_id, step.pool, group),
-            prompt=prompt,
-            seeds=tuple(seed_of(*one) for one in drawn),
-            temperatures=tuple(step.temperature.temperature(*one) for one in drawn),
-            max_tokens=step.max_tokens,
-            top_p=step.top_p,
-            stop=step.stop,
-            logprobs=step.logprobs,
-            extra=step.extra,
-            engine=step.engine,
-        )
+        values: dict[str, Any] = {
+            "key": key_of(example_id, step.pool, group),
+            "seeds": tuple([seed_of(*one) for one in drawn]),
+            "temperatures": tuple([step.temperature.temperature(*one) for one in drawn]),
+        }
+        if calls:
+            call = unchecked(Call, {**vars(calls[0].call), **values})
+        else:
+            settings = {name: getattr(step, name) for name in OF_STEP}
+            call = Call(prompt=prompt, **values, **settings)
         calls.append(JournalCall(call, example_id, step.pool, group))
     return calls
 

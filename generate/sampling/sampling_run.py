@@ -355,7 +355,7 @@ class SamplingRun:
             example.missing -= len(answered)
             for event in answered:
                 self.note(event)
-                arrivals.append((example, event))
+            arrivals += [(example, event) for event in answered]
             if not call.pool.endswith(samples.FINALIZER):
                 self.advance(len(answered) * self.counts(call.pool), tokens_of(answered))
         self.queue.ask(self.loops.following(arrivals))
@@ -451,8 +451,10 @@ class SamplingRun:
                     if attempt is None:
                         continue
                     finalizer = done.get((name, step.pool + samples.FINALIZER, index))
-                    row = samples.trace_row(recipe, step, model, name, index, attempt, finalizer, began.get(name))
-                    trace_rows.append({**row, "sample_index": place})
+                    row = samples.trace_row(
+                        recipe, step, model, name, index, attempt, finalizer, began.get(name), place
+                    )
+                    trace_rows.append(row)
                     place += 1
                     parent = done[name, step.of, step.of_sample] if step.joined and step.of is not None else None
                     texts.append(answering(attempt, parent) if finalizer is None else answering(finalizer))

@@ -4,7 +4,7 @@ call is due as soon as what it reads is there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from generate.engines.base import Completion
 from generate.engines.thoughts import with_thoughts
@@ -40,20 +40,20 @@ class RecipeSteps:
         if prompt is not None:
             places = range(step.samples)
             calls = ask_samples(step, self.recipe.seed, example.example_id, prompt, places, per_call)
-            yield Together([self._samples(step, example, before, call) for call in calls])
+            yield from _beside([self._samples(step, example, before, call) for call in calls])
 
     def _samples(self, step: PoolStep, example: Prepared, before: Attempts, call: JournalCall) -> Steps:
         """The traces that come with one call."""
         completions = yield call
         drawn = zip(call.samples, completions, strict=True)
-        yield Together([self._trace(step, example, before, i, one) for i, one in drawn if one is not None])
+        goes_on = self.recipe.finalizer is not None and step.finalize
+        traces = [(i, one) for i, one in drawn if one is not None and (goes_on or (step.pool, i) in self._revisions)]
+        yield from _beside([self._trace(step, example, before, *one) for one in traces])
 
     def _trace(self, step: PoolStep, example: Prepared, before: Attempts, index: int, completion: Completion) -> Steps:
         """What follows from a sample: its finalizer, and its revisions with its answer."""
         rule, revisions = self.recipe.finalizer, self._revisions.get((step.pool, index), ())
         finalized = rule is not None and step.finalize
-        if not finalized and not revisions:
-            return
         parent = before[step.of, step.of_sample] if step.joined and step.of is not None else None
         named, answer = (step.pool, index) in self._named, None
         if finalized or named:
@@ -65,7 +65,15 @@ class RecipeSteps:
             (final,) = yield ask_finalizer(rule, self.recipe.seed, example.example_id, step.pool, prompt, index)
             answer = (yield Read(*answering(final))) if final is not None and named else None
         after = {**before, (step.pool, index): Attempt(completion.text, answer, completion.reasoning)}
-        yield Together([self._pool(one, example, after) for one in revisions])
+        yield from _beside([self._pool(one, example, after) for one in revisions])
+
+
+def _beside(loops: Sequence[Steps]) -> Steps:
+    """Runs loops side by side; one alone within the loop that asks."""
+    if len(loops) == 1:
+        yield from loops[0]
+    elif loops:
+        yield Together(loops)
 
 
 def answering(completion: Completion, parent: Attempt | Completion | None = None) -> tuple[str | None, bool]:
