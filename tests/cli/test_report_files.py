@@ -89,6 +89,23 @@ def test_two_columns_that_may_be_gold(thinkback: Callable, tmp_path: Path) -> No
     assert 'gold = "reference"  # given' in done.stdout
 
 
+def test_questions_without_gold_and_few_of_them_stand_at_the_head(thinkback: Callable, tmp_path: Path) -> None:
+    """The way out that is printed works."""
+    rows = [
+        {"id": i, "gold": None if i < 3 else i % 7, "pred": (i + (i * k) % 2) % 7} for i in range(16) for k in range(4)
+    ]
+    path = lines(tmp_path / "a.jsonl", rows)
+    done = thinkback("report", path, "--out", "page", "--resamples", 60)
+    head, _, findings = done.stdout[done.stdout.index("Replayed:") :].partition("Best policy")
+    assert "16 examples, 13 of them judged" in head
+    assert "13 questions are few" in head
+    assert '--where "gold IS NOT NULL"' in head
+    assert "13 questions" in findings
+    assert "16 questions" not in findings
+    without = thinkback("report", path, "--out", "other", "--resamples", 60, "--where", "gold IS NOT NULL")
+    assert "on 13 examples where" in without.stdout
+
+
 def test_a_log_takes_no_mapping(thinkback: Callable) -> None:
     thinkback("simulate", "--examples", "12", "--traces", "3", "--seed", "1", "--out", "mylog")
     says(thinkback("report", "mylog", "--map", "m.toml", "--out", "page"), "conflict", "--map", "mylog")

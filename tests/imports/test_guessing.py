@@ -92,16 +92,40 @@ def test_counts_under_many_keys_are_one_text(tmp_path: Path) -> None:
     check(imported(tmp_path, path), Expected())
 
 
-def test_pairs_of_answer_and_tokens(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "order"), [(str, 1), (int, 1), (int, -1)])
+def test_pairs_of_answer_and_tokens(tmp_path: Path, kind: Callable[[int], Any], order: int) -> None:
+    """Of two numbers the answer is the one that equals gold; where neither does, either may be."""
     rows = [
         {
             "question": TRUTH.question(i),
             "gold": str(TRUTH.gold[i]),
-            "samples": [[str(TRUTH.said[i][k]), TRUTH.tokens(i, k)] for k in range(K)],
+            "outputs": [[kind(TRUTH.said[i][k]), TRUTH.tokens(i, k)][::order] for k in range(K)],
         }
         for i in range(N)
     ]
-    check(imported(tmp_path, json_lines(tmp_path / "a.jsonl", rows)), Expected(tokens=tokens()))
+    path = json_lines(tmp_path / "a.jsonl", rows)
+    check(imported(tmp_path, path), Expected(tokens=tokens()))
+    if kind is int:
+        other = json_lines(tmp_path / "b.jsonl", [row | {"gold": 10**6} for row in rows])
+        with refuses("ambiguous", "--set 'traces.answer=outputs[0]'", "--set 'traces.answer=outputs[1]'"):
+            guess_mapping([str(other)])
+
+
+def test_columns_with_foreign_names_are_read_as_given(tmp_path: Path) -> None:
+    """Nothing is guessed wrongly on the way, and each message has the next setting."""
+    rows = [
+        {"Nr": i, "Frage": TRUTH.question(i), "Loesung": TRUTH.gold[i], "Antwort": TRUTH.text(i, k)} for i, k in EACH
+    ]
+    path = json_lines(tmp_path / "a.jsonl", rows)
+    given = ["traces.text=Antwort", "examples.gold=Loesung"]
+    for settings in ([], given):
+        with refuses("ambiguous", "--set examples.example_id=Nr"):
+            guess_mapping([str(path)], settings)
+    for one in ("examples.example_id=Nr", "examples.question=Frage"):
+        with refuses("unsuitable", "`Antwort`", "--set traces.text=COLUMN", "--set examples.gold=COLUMN"):
+            guess_mapping([str(path)], [one])
+        done = import_any(path, tmp_path / one[:11], settings=[*given, one])
+        assert (done.report.examples, done.report.readings.right) == (N, sum(map(sum, TRUTH.right)))
 
 
 def test_objects_with_text_tokens_and_seconds(tmp_path: Path) -> None:
@@ -341,6 +365,16 @@ def test_few_files_or_models_without_questions_are_refused(tmp_path: Path, files
         guess_mapping([str(folder)])
     settled = guess_mapping([str(folder)], ["examples.example_id=source_row"])
     assert parse_toml(settled.text, "map")["examples"]["example_id"] == "source_row"
+
+
+def test_texts_of_few_files_may_be_questions(tmp_path: Path) -> None:
+    header = "text,correct,tokens"
+    folder = str(csv_files(tmp_path / "files", header, FILE_ROWS[header], 12))
+    given = ["path=q{example}.csv", "examples.example_id=example", "traces.text=text"]
+    with refuses("ambiguous", "--set examples.question=text", *(f"--set '{one}'" for one in given[:1]), given[2]):
+        guess_mapping([folder])
+    done = import_any(folder, tmp_path / "log", settings=given)
+    assert (done.report.examples, done.report.traces) == (12, 48)
 
 
 def test_texts_of_many_parts_are_questions(tmp_path: Path) -> None:

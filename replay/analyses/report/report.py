@@ -152,7 +152,7 @@ def _report_sections(
         ("stopping", "Stopping early"): [*_stopping_sentences(result, results), *ordered],
         ("headroom", "Headroom"): [*_headroom_sentences(result, room, results)],
         ("gates", "Gates and second steps"): [*_gate_sentences(result, results)],
-        ("verifiers", "Verifiers"): [*_verifier_sentences(areas, results.n)],
+        ("verifiers", "Verifiers"): [*_verifier_sentences(areas, results.judged)],
         ("assumptions", "Assumptions"): [*_assumption_sentences(description, result)],
         ("not_drawn", "Not drawn"): [f"{_as_sentence('; '.join(not_drawn))}."] if not_drawn else [],
     }  # fmt: skip
@@ -343,10 +343,10 @@ def _detectable_difference_sentence(result: Result, results: RankedInput) -> Ite
         each = " to ".join(f"{texts[name]} of `{name}`" for name in ends)
         half = f", half of them from {100 * float(np.median([*shares.values()])):.2g} points on" * (len(shares) > 2)
         yield (
-            f"With {100 * POWER:g} % power these {counted(results.n, 'example')} show differences to "
+            f"With {100 * POWER:g} % power these {counted(results.judged, 'example')} show differences to "
             f"`{results.baseline}` from {each} on{half}. `thinkback plan` says what smaller ones take."
         )
-    elif text := smallest_detectable_text(results.n):
+    elif text := smallest_detectable_text(results.judged):
         yield f"{text}."
 
 
@@ -480,6 +480,12 @@ def _left_out_sentences(result: Result, lines: Sequence[str]) -> Iterator[str]:
         yield f"Policy `{name}`: {reason}."
     if len(result.dropped) > MOST:
         yield f"{counted(len(result.dropped) - MOST, 'more policy', 'more policies')}: see `result/run.json`."
+    lacking = result.statistics.n - result.statistics.judged
+    if lacking:
+        without_gold = result.examples["gold"].null_count() if "gold" in result.examples.columns else 0
+        leave = ', or leave them out with `--where "gold IS NOT NULL"`' if without_gold == lacking else ""
+        each = f"{counted(lacking, 'example')} that nothing judges, which count in costs alone"
+        yield remark("unjudged", f"{each}: give their gold or verdicts{leave}.")
     if result.excluded:
         why = Counter(result.excluded.values()).most_common(1)[0][0]
         yield (
@@ -496,6 +502,8 @@ def _first_upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+FEW = 20
+"""Questions below which the head of a report says that they are few."""
 ROWS, OF_FRONT = 15, 5
 """How many rows a table of the report has, and how many more of the front, the cheapest first; its CSV has all."""
 FOLDERS = RESULT, TABLES, FIGURE_FILES = "result", "tables", "figures"
@@ -669,10 +677,16 @@ def _lead_sentences(result: Result, where: str | None, standard: bool) -> Iterat
     policies = counted(len(result.policies), "policy", "policies") + " of the standard suite" * standard
     among = f" where `{where}`" if where else ""
     against = "" if result.baseline is None else f" The baseline is `{result.baseline}`."
-    replayed = f"Replayed: {policies} on {counted(result.statistics.n, 'example')}{among}"
+    n, judged = result.statistics.n, result.statistics.judged
+    replayed = f"Replayed: {policies} on {counted(n, 'example')}{among}" + f", {judged:,} of them judged," * (
+        judged < n
+    )
     intervals = f"{100 * settings.level:g} % intervals"
     resamples = f"{settings.resamples:,} resamples paired by example, seed {settings.seed}"
     yield f"{replayed} of the log `{result.log_name}`.{against} In brackets {intervals} ({resamples})."
+    if judged < FEW:
+        few = f"{counted(judged, 'question')} are few: only large differences show."
+        yield remark("few_questions", f"{few} `thinkback plan` says how many smaller ones take.")
 
 
 def _mark_explanation(sections: Sequence[Section]) -> Iterator[str]:

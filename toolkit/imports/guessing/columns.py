@@ -109,11 +109,43 @@ def _leaf_columns(value: str, path: str, values: pl.Series) -> Iterator[Column]:
     yield Column(value, path.replace('"', ""), values)
     if isinstance(values.dtype, pl.List) and not values.dtype.inner.is_nested():
         sizes = values.drop_nulls().list.len()
-        if sizes.len() and (sizes == 2).all() and values.dtype.inner == pl.String:
-            second = values.list.get(1, null_on_oob=True).cast(pl.Float64, strict=False)
-            if second.null_count() == values.null_count() and (second.drop_nulls() >= 0).all():
-                yield Column(f"{path}[0]", path, values.list.get(0, null_on_oob=True))
-                yield Column(f"{path}[1]", f"{path}.tokens", second)
+        if sizes.len() and (sizes == 2).all():
+            first, second = (values.list.get(place, null_on_oob=True) for place in range(2))
+            numbers = second.cast(pl.Float64, strict=False)
+            if values.dtype.inner.is_numeric() and any(ROLES[name].place(path) for name in ("text", "answer")):
+                yield from (
+                    Column(f"{path}[{place}]", f"{path}.pred", one) for place, one in enumerate((first, second))
+                )
+            elif numbers.null_count() == values.null_count() and values.dtype.inner == pl.String and numbers.min() >= 0:  # type: ignore[operator]
+                yield Column(f"{path}[0]", path, first)
+                yield Column(f"{path}[1]", f"{path}.tokens", numbers)
+
+
+_PAIRED, _SOME = 5, 0.1
+"""Times as often as the other number of a pair the answer equals gold; the least share of rows in which it does."""
+
+
+def named_pairs(columns: Columns, given: str | None) -> Columns:
+    """The columns. Of a pair of numbers the one that is `given` as the answer, or equals gold, is the answer, and the
+    other counts tokens; where neither does, either may be the answer.
+    """
+    known, golds = {one.value: one for one in columns.every}, columns.of("gold", scalar=True)
+
+    def share_right(one: Column) -> float:
+        if given is not None or not golds:
+            return float(one.value == given)
+        same = one.values.cast(pl.Float64) == golds[0].values.cast(pl.Float64, strict=False)
+        return float(same.mean() or 0.0)  # type: ignore[arg-type]
+
+    def named(one: Column) -> Column:
+        path = one.value[:-3]
+        other = known.get(path + {"[0]": "[1]", "[1]": "[0]"}.get(one.value[-3:], "\0"))
+        if other is None or one.name != other.name or not ROLES["completion_tokens"].fits(one.values):
+            return one
+        counts = share_right(other) > max(_PAIRED * share_right(one), _SOME)
+        return replace(one, name=f"{path}.tokens") if counts else one
+
+    return replace(columns, every=tuple(map(named, columns.every)))
 
 
 def as_lists(values: pl.Series) -> pl.Series | None:

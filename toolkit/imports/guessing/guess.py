@@ -23,6 +23,7 @@ from toolkit.imports.guessing.columns import (
     agreeing_column,
     check_python_lists,
     columns_of,
+    named_pairs,
     setting_text,
     words_of,
 )
@@ -62,6 +63,7 @@ def guess_mapping(sources: Sequence[str], settings: Sequence[str] = ()) -> Guess
     shape = shape_of(sources, given)
     draft = Draft(given)
     every = Columns((*columns_of(shape.rows, shape.opened), *shape.more), shape.rows.frame.height)
+    every = named_pairs(every, given.get("traces", {}).get("answer"))
     for column in every.every:
         check_python_lists(column)
     columns = replace(every, assigned=_columns_in_settings(given, every) | shape.assigned)
@@ -96,7 +98,11 @@ def _columns_in_settings(given: Mapping[str, Any], columns: Columns) -> frozense
 def _put_example(draft: Draft, columns: Columns, shape: Shape) -> Columns:
     """Maps the question, the id and what else is constant in an example. Returns the columns, grouped by example."""
     files = None if shape.file_id is None else words_of(shape.rows.frame[shape.file_id]).rank("dense")
-    questions = replace(columns, group=files).of("question", opened=False if shape.opened else None)
+    if draft.has("examples.question"):
+        value = draft.given["examples"]["question"]
+        questions = [Column(value, value, shape.rows.compute("examples.question", value))]
+    else:
+        questions = replace(columns, group=files).of("question", opened=False if shape.opened else None)
     question = questions[0] if questions else None
     columns = columns.without([question])
     ids = columns.of("id", opened=False) if shape.opened else columns.of("id")
@@ -171,9 +177,22 @@ def _id_column(ids: Sequence[Column], question: Column | None) -> Column | None:
 
 
 def _check_runs(columns: Columns, draft: Draft) -> None:
-    """Raises AmbiguousError where nothing names questions but gold comes in equal runs, as with several samples."""
+    """Raises AmbiguousError where nothing names questions but gold comes in equal runs, as with several samples, or
+    another column has each of many values equally often.
+    """
     golds = columns.of("gold", weak=True)
-    if not golds or columns.every[0].opened is False:
+    if columns.every[0].opened is False:
+        return
+    for one in columns.every:
+        sizes = words_of(one.values).value_counts(name="n")["n"]
+        often = int(sizes[0])
+        if is_scalar(one.values) and 1 < often < sizes.len() and sizes.n_unique() == 1 and not one.values.null_count():
+            raise AmbiguousError(
+                f"nothing names the questions, and `{one.value}` has each of its values {often} times: write"
+                f" {setting_text('examples.example_id', one.value)} where it tells questions apart,"
+                f" {setting_text('examples.example_id', 'source_row')} for a question in each row"
+            )
+    if not golds:
         return
     words = words_of(golds[0].values).fill_null("")
     runs = words.rle().struct.field("len")
@@ -293,21 +312,29 @@ def _put_trace(draft: Draft, columns: Columns, shape: Shape, affix: str | None =
 
 def _find_output(draft: Draft, columns: Columns, opened: bool | None) -> _OutputColumns:
     """Finds gold, answers, texts and verdicts by their names and by what differs from sample to sample."""
-    golds = [] if draft.has("examples.gold") else columns.of("gold", weak=False, scalar=True)
-    replies = [] if draft.has("traces.answer") else columns.of("answer", weak=False, scalar=True, opened=opened)
-    texts = [] if draft.has("traces.text") else columns.of("text", weak=False, scalar=True, opened=opened)
+
+    def named(key: str, role: str, scalar: bool = True, opened: bool | None = None) -> list[Column]:
+        table, _, name = key.partition(".")
+        if draft.has(key):
+            return [one for one in columns.every if one.value == draft.given[table][name]]
+        return columns.of(role, weak=False, scalar=scalar, opened=opened)
+
+    golds = named("examples.gold", "gold")
+    replies = named("traces.answer", "answer", opened=opened)
+    texts = named("traces.text", "text", opened=opened)
     golds = [one for one in golds if not (opened and one.opened)]
-    long = [one for one in replies if reading.is_long(words_of(one.values))] if len(replies) > 1 or not texts else []
+    several = not draft.has("traces.answer") and (len(replies) > 1 or not texts)
+    long = [one for one in replies if reading.is_long(words_of(one.values))] if several else []
     if len(long) < len(replies):
         texts = [*texts, *(one for one in long if one not in texts)]
         replies = [one for one in replies if one not in long]
     elif replies and not texts:
         texts, replies = replies, []
-    verdicts = [] if draft.has("traces.correct") else columns.of("verdict", weak=False, opened=opened)
+    verdicts = named("traces.correct", "verdict", False, opened)
     verdict = agreeing_column(verdicts, "the verdict", "traces.correct")
     if not golds and not draft.has("examples.gold"):
         golds = _weak_gold(draft, columns, [*replies, *texts], verdict, opened)
-    elif golds and replies and columns.varies(replies[0].values):
+    elif golds and replies and not draft.has("examples.gold") and columns.varies(replies[0].values):
         golds = [*golds, *_rival_golds(columns.without([*golds, *replies, *texts]), golds[0])]
     gold = _one_gold(golds)
     rest = columns.without([gold])
@@ -567,7 +594,7 @@ def _put_answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _OutputCo
     has_verdict = out.verdict is not None or draft.has("traces.correct")
     judged = out.gold is not None or draft.has("examples.gold") or has_verdict
     if not has_answer and not has_text and not has_verdict:
-        raise UnsuitableError(_no_output_text(out, columns, draft))
+        raise UnsuitableError(_no_output_text(out, columns))
     source = out.answer or out.text
     gold = words_of(out.gold.values) if out.gold is not None else None
     replies = words_of(source.values) if source is not None else None
@@ -637,15 +664,15 @@ def _score_scale(top: float) -> float:
     return next((scale for scale in (1.0, 5.0, 10.0, 100.0) if top <= scale), top)
 
 
-def _no_output_text(out: _OutputColumns, columns: Columns, draft: Draft) -> str:
+def _no_output_text(out: _OutputColumns, columns: Columns) -> str:
     names = listed([one.value for one in columns.every], 12)
-    if out.gold is not None or {"gold", "question"} & draft.tables.get("examples", {}).keys():
-        return (
-            f"these are questions without outputs (columns {names}): ask a model with `thinkback generate`, name the"
-            f" column of what it wrote with {setting_text('traces.text', 'COLUMN')}, or name the file of outputs too"
-        )
-    known = f"there are {names}"
-    return f"no column says what a model answered ({known}): name it with {setting_text('traces.answer', 'COLUMN')}"
+    answer, text = setting_text("traces.answer", "COLUMN"), setting_text("traces.text", "COLUMN")
+    gold = "" if out.gold is not None else f", gold with {setting_text('examples.gold', 'COLUMN')}"
+    return (
+        f"no column says what a model answered (there are {names}): name it with {answer}, or its whole text with"
+        f" {text}{gold}; where these are questions without outputs, name the file of outputs too, or ask a model with"
+        " `thinkback generate`"
+    )
 
 
 def _check_conditions(draft: Draft, columns: Columns, trace: dict[str, tuple[Any, str]]) -> None:

@@ -254,8 +254,8 @@ def _with_path_columns(shape: Shape, files: SourceList, given: Mapping[str, Any]
     questions = columns.of("question", scalar=True)
     ids = columns.of("id", scalar=True)
     known = given.get("examples", {})
-    if questions and "question" not in known and _are_sample_texts(questions[0], shape, paths, columns):
-        questions = []
+    if questions and not {"question", "example_id"} & known.keys() and _may_be_sample_texts(questions[0], columns):
+        questions = _checked_questions(questions, shape, paths)
     if not questions and not [one for one in ids if one.values.n_unique() > 1]:
         return shape if "example_id" in known else _files_of_questions(shape, paths, columns)
     key = words_of((questions or ids)[0].values)
@@ -323,14 +323,27 @@ def _is_only_output(gold: Column, columns: Columns) -> bool:
     return place is not None and place[0] == WEAK and not outputs and bool(columns.of("verdict", weak=False))
 
 
-def _are_sample_texts(one: Column, shape: Shape, paths: Sequence[str], columns: Columns) -> bool:
-    """Whether a column such as `text`, which may be the question, holds the texts of samples, each of its own."""
+def _may_be_sample_texts(one: Column, columns: Columns) -> bool:
+    """Whether a column such as `text`, which may be the question, may as well hold the texts of samples."""
     others = [other for other in columns.every if other.value != one.value]
     return (
         _may_have_role(one, "text")
         and not any(_may_have_role(other, "answer", "text", "question") for other in others)
         and not one.values.is_duplicated().any()
-        and _may_be_questions(shape, paths)
+    )
+
+
+def _checked_questions(texts: list[Column], shape: Shape, paths: Sequence[str]) -> list[Column]:
+    """The texts as questions, or none where each of many files is one; AmbiguousError where a few may be."""
+    if _may_be_questions(shape, paths):
+        return []
+    pattern, word = _path_pattern(paths, "example")
+    if pattern is None or word in _PARTS or int(shape.rows.frame["source_path"].value_counts()["count"].min()) < 2:  # type: ignore[arg-type]
+        return texts
+    raise AmbiguousError(
+        f"`{texts[0].value}` may be a question in each row, or a sample of the question that its file is: write"
+        f" {setting_text('examples.question', texts[0].value)} or {setting_text('path', pattern)}"
+        f" {setting_text('examples.example_id', 'example')} {setting_text('traces.text', texts[0].value)}"
     )
 
 
@@ -467,6 +480,8 @@ def _is_samples(column: Column, values: pl.Series) -> bool:
             "role",
             "content",
         }
+    if isinstance(inner, pl.List) and inner.inner.is_numeric():
+        return bool((values.explode().drop_nulls().list.len() == 2).all())
     return not isinstance(inner, pl.List) or inner.inner == pl.String
 
 

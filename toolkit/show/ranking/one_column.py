@@ -47,7 +47,7 @@ def one_column(results: RankedInput, table: Table) -> Table:
     weighed = ", weighed" if any(note.code in ON_WEIGHTS for note in results.notes) else ""
     rows, every = len(narrow.rows), len(results.policies)
     of = f", {rows} of {every} policies" if rows < every else ""
-    notes = {results.metric: f"{results.n:,} examples{weighed}{of}; {level} intervals, {how}."}
+    notes = {results.metric: f"{results.judged:,} examples{weighed}{of}; {level} intervals, {how}."}
     if "difference" in keys:
         notes["difference"] = f"To {names[str(results.baseline)]}; intervals hold for all policies at once."
     return with_numbered_notes(narrow, names, notes, {name: sees for name, sees in diagnostic.items() if sees})

@@ -147,6 +147,12 @@ class RankedInput:
         return metric_column(self.metric, self.columns)
 
     @property
+    def judged(self) -> int:
+        """The examples on which the metric that ranks is known."""
+        known: Any = self.summary.filter(metric=self.metric)["n"].max()
+        return self.n if known is None else int(known)
+
+    @property
     def clustered(self) -> bool:
         """Whether the intervals, if there are any, are over clusters of examples."""
         if any(note.code in ON_CLUSTERS for note in self.notes):
@@ -386,4 +392,4 @@ def _not_worse(difference: IntervalCell | None, results: RankedInput) -> bool | 
     if results.margin is None or difference is None or difference.low is None or difference.high is None:
         return None
     low = -difference.high if results.quality.cost else difference.low
-    return not_worse(low, results.margin, results.n)
+    return not_worse(low, results.margin, results.judged)

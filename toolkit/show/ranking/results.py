@@ -360,7 +360,7 @@ def _explanation_notes(
         above = f"above {f'−{size}' if results.margin else 0}"
         rule = f"the upper end of Δ is below {size}" if falling else f"the lower end of Δ is {above}"
         fewest = fewest_examples(results.margin) if share else None
-        few = f", claimed from {fewest:,} examples on" if fewest is not None and results.n < fewest else ""
+        few = f", claimed from {fewest:,} examples on" if fewest is not None and results.judged < fewest else ""
         yield ColumnNote(f"not worse: {rule}{' points' * share}{few}.", ("not_worse",), code="not_worse")
     most = "most" if falling else "least"
     text = f"Pareto ●: no other policy has at {most} this {results.quality.label} {results.cost.lower_text}."
@@ -440,7 +440,7 @@ def best_policy(results: RankedInput) -> Iterator[str]:
     if any(row.ties is not None for row in ranked):
         alike = sum(bool(row.ties) and not row.leads for row in ranked)
         count = counted(alike, "other policy is not", "other policies are not") if alike else "Every other policy is"
-        yield f"{count} told apart from it on {counted(results.n, 'question')}."
+        yield f"{count} told apart from it on {counted(results.judged, 'question')}."
 
 
 def cheapest_within(results: RankedInput) -> Iterator[str]:
