@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from replay.analyses.report.report import report
 from tests.errors import says
 from tests.imports.somebody import JOBS, TRUTH, Made, N, j03, j10, j20, lines, share
 from tests.imports.test_guessing import check
 from toolkit.documents import parse_toml
 from toolkit.log import open_log
+from toolkit.notes import code_of
 
 QUICK = {"j10"}
 
@@ -89,21 +92,20 @@ def test_two_columns_that_may_be_gold(thinkback: Callable, tmp_path: Path) -> No
     assert 'gold = "reference"  # given' in done.stdout
 
 
-def test_questions_without_gold_and_few_of_them_stand_at_the_head(thinkback: Callable, tmp_path: Path) -> None:
-    """The way out that is printed works."""
+def test_questions_without_gold_and_few_of_them_stand_at_the_head() -> None:
+    """The way out that is written works."""
     rows = [
         {"id": i, "gold": None if i < 3 else i % 7, "pred": (i + (i * k) % 2) % 7} for i in range(16) for k in range(4)
     ]
-    path = lines(tmp_path / "a.jsonl", rows)
-    done = thinkback("report", path, "--out", "page", "--resamples", 60)
-    head, _, findings = done.stdout[done.stdout.index("Replayed:") :].partition("Best policy")
-    assert "16 examples, 13 of them judged" in head
-    assert "13 questions are few" in head
-    assert '--where "gold IS NOT NULL"' in head
-    assert "13 questions" in findings
-    assert "16 questions" not in findings
-    without = thinkback("report", path, "--out", "other", "--resamples", 60, "--where", "gold IS NOT NULL")
-    assert "on 13 examples where" in without.stdout
+    page = report(pl.DataFrame(rows), resamples=60)
+    assert re.findall(r"1[36]", page.lead[0]) == ["16", "13"]
+    assert "few_questions" in map(code_of, page.lead)
+    first = page.sections[0]
+    assert (first.code, code_of(first.sentences[0])) == ("left_out", "unjudged")
+    assert page.sections[1].sentences[0].split()[-2] == "13"
+    condition = re.search(r'--where "([^"]+)"', first.sentences[0])
+    assert condition is not None
+    assert report(pl.DataFrame(rows), resamples=60, where=condition[1]).result.statistics.n == 13
 
 
 def test_a_log_takes_no_mapping(thinkback: Callable) -> None:
