@@ -267,6 +267,8 @@ def headroom_data(request: FigureRequest) -> FigureData:
                 diagnostic=bool(row.policy.diagnostic),
             )
         )
+    if not bars:
+        raise EmptyError("no policy that is shown has parts of a gap")
     end_notes = []
     if room.baseline is not None:
         end_notes = [f"headroom: from {called[room.baseline]} (0) to {called[room.oracle]} (100)"]
