@@ -128,7 +128,7 @@ class Answering(Loop):
 
     def _first_documents(self, rounds: Rounds, ranking: RoundRanking) -> tuple[str, ...]:
         """The first `documents` of each hop's list, hop after hop, each once."""
-        order, place = ranking.ranked(rounds, self.negative)
+        order, place = ranking.ranked_documents(rounds, self.negative)
         return tuple(dict.fromkeys(rounds.documents.gather(order[place < self.documents])))
 
     def _path(self, example: Example, rounds: Rounds) -> str:

@@ -29,7 +29,7 @@ from generate.sampling.example_loops import READ, ROWS
 from generate.sampling.samples import FINALIZER, TOKEN_LISTS
 from generate.sampling.sampling_plan import LoggedRows, SamplingPlan
 from generate.sampling.sampling_run import Generated, SamplingRun, carry_out
-from toolkit.errors import ConflictError, ExistsError, UnknownError, UnsuitableError, errors_begin, listed, suggest
+from toolkit.errors import ConflictError, ExistsError, UnknownError, UnsuitableError, error_prefix, listed, suggest
 from toolkit.log import ADDING, LEFT_OUT, Log, collect, extend_log, open_sealed
 from toolkit.progress import Advance
 
@@ -125,7 +125,7 @@ def _on_log(step: LoopStep, log: Log) -> LoopStep:
     """The step with what the log tells its loop."""
     if not hasattr(step.loop, "on_log"):
         return step
-    with errors_begin(f"`loop.{step.pool}`: "):
+    with error_prefix(f"`loop.{step.pool}`: "):
         return replace(step, loop=step.loop.on_log(log, step.of))
 
 
