@@ -23,11 +23,12 @@ def reading_costs(log: Log, states: str) -> tuple[pl.DataFrame, str]:
     """What each trace with states of a model cost to read (trace_id, tokens, seconds), and the model that read it.
 
     Of a trace that this model wrote both are 0, and so where the manifest does not say which model the states are of,
-    or the log which one wrote the trace. Null is unknown: tokens that are not logged, a pass without a wall-clock. That
-    of a pass is shared by tokens, or alike where these are not known.
+    or the log which one wrote the trace. A merged log may have states of several models under one name: what each of
+    them wrote is its own. Null is unknown: tokens that are not logged, a pass without a wall-clock. That of a pass is
+    shared by tokens, or alike where these are not known.
     """
     records = list(_state_reading_records(log.manifest.source if log.manifest is not None else None, states))
-    reader = next((one["model"] for one in records if isinstance(one.get("model"), str)), "")
+    readers = list(dict.fromkeys(one["model"] for one in records if isinstance(one.get("model"), str)))
     read = log.scan(f"{_SECTION}/{states}", ["trace_id"]).unique()
     written = log.scan("traces", ["trace_id", "model", "prompt_tokens", "completion_tokens"])
     frame = collect(written.join(read, on="trace_id", how="semi"), log).sort("trace_id")
@@ -36,16 +37,15 @@ def reading_costs(log: Log, states: str) -> tuple[pl.DataFrame, str]:
     seconds = float(sum(known)) if known and len(known) == len(records) else None
     of_pass = pl.lit(seconds, pl.Float64)
     share = pl.when(length.is_null().any()).then(of_pass / pl.len()).otherwise(of_pass * length / length.sum())
-    names = {name: _short_model_name(name) for name in frame["model"].drop_nulls().unique()}
-    other = pl.col("model").is_in(
-        [name for name, plain in names.items() if reader and plain != _short_model_name(reader)]
-    )
+    own = set(map(_short_model_name, readers))
+    names = frame["model"].drop_nulls().unique()
+    other = pl.col("model").is_in([name for name in names if own and _short_model_name(name) not in own])
     costs = frame.select(
         "trace_id",
         tokens=pl.when(other.fill_null(False)).then(length).otherwise(0).cast(pl.Int32),
         seconds=pl.when(other.fill_null(False)).then(share).otherwise(0.0),
     )
-    return costs, reader
+    return costs, "`, `".join(readers)
 
 
 def _state_reading_records(source: Any, states: str) -> Iterator[Mapping[str, Any]]:

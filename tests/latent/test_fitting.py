@@ -447,6 +447,9 @@ def test_a_score_by_a_model_that_reads_anothers_text_costs_its_tokens_and_second
         p: e for p, m, e in result.summary.select("policy", "metric", "estimate").iter_rows() if m == "total_tokens"
     }
     assert spent["best"] - spent["first"] == pytest.approx(200 if reads else 0)
+    parts = [{"source": {"hidden_states": {"planted": {"model": model}}}} for model in (writer, "another")]
+    write_log(tmp_path / "merged", name="merged", tables=tables, source={"merged": parts})
+    assert fit_verifier(str(tmp_path / "merged"), TRAIN, QUICK).scores["prompt_tokens"].unique().to_list() == [0]
     unknown = dict(source["hidden_states"]["planted"])
     del unknown["wall_clock_s"]
     write_log(tmp_path / "dark", name="dark", tables=tables, source={"hidden_states": {"planted": unknown}})

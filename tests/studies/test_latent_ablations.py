@@ -287,11 +287,13 @@ def test_all_traces_and_places_are_taken_where_they_are_asked_for(log: Log, monk
     few = ablations_of(studies[0], studies)
     assert (few.measured, len(few.places)) == (25, 1)
     remarked(few.notes, "traces_left_out", "`--most 0`", " wide")
+    remarked(few.notes, "places_left_out", "1 of 2", "`--positions 0`", " wide")
     studies = study_log(log, replace(ASKED, most=0, positions=0))
     every = ablations_of(studies[0], studies)
     assert every.measured > 25
     assert len(every.places) == 2
-    assert "traces_left_out" not in map(code_of, every.notes)
+    assert not {"traces_left_out", "places_left_out"} & set(map(code_of, every.notes))
+    assert (few.fewer, every.fewer) == (few.places, every.places)
 
 
 def test_the_states_of_a_place_are_read_once_for_all_fits(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:

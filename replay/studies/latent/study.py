@@ -24,6 +24,7 @@ from replay.latent import place_probes
 from replay.latent.place_probes import ModelArea, PlaceArea, PlacedTraces, SeededArea
 from replay.runs.compare.curves import curves
 from replay.studies.kit.published import PublishedDataset, published_name
+from replay.studies.latent.places import PAPER_PLACES, ablation_notes, choose_places, fewer_places
 from replay.studies.latent.verdicts import Gains, MeasuredPool, Verdict, gains_of, kinds_of, measure_pool, verdicts_of
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, ThinkbackError, UnknownError, UnsuitableError, argument, listed
@@ -124,7 +125,7 @@ class Ablations:
     verifiers on the states of a model, by the name of these states. `transfer_behind`, `readers_behind`: how far the
     verifier of its own data set, and that on the study's states, is above each other one on the same traces. `missing`:
     why something was not found, by what. `notes`: what all of them were fitted on. `places`: those that stand for all
-    where many fits are made; `measured`: how many traces all of these are measured on.
+    where many fits are made, `fewer`: where each is for several seeds; `measured`: the traces that all are measured on.
     """
 
     transfer: Mapping[str, Interval] = field(default_factory=dict)
@@ -141,13 +142,14 @@ class Ablations:
     entropy: VotesEntropy | None = None
     votes: tuple[VotesAt, ...] = ()
     places: tuple[tuple[int, int], ...] = ()
+    fewer: tuple[tuple[int, int], ...] = ()
     measured: int = 0
     notes: tuple[str, ...] = ()
 
 
-MOST_TRACES, MOST_PLACES, FEW_PLACES = 2_500, 16, 4
+MOST_TRACES, MOST_PLACES = 2_500, 16
 """Of each data set, pool and part; places that stand for all where many fits are made (those of a cell of the paper's
-figure 2), and where each is made for several seeds.
+figure 2).
 """
 LATENT = "latent"
 """The verifier that is studied where none is named."""
@@ -437,8 +439,6 @@ def _models_by_pool(log: Log, dataset: str) -> dict[str, str]:
     return {pool: model for pool, model, count in models.sort("pool").iter_rows() if count == 1 and model is not None}
 
 
-LAYERS = TOKENS = (-2, -4, -8, -16)
-"""Places of the classifiers of a cell of the paper's temperature study (section 4.2)."""
 LONGEST = 16
 """Suffix, in tokens (figure 11)."""
 FEW_DEGREES = "votes on these questions were drawn at fewer than two known temperatures"
@@ -457,10 +457,9 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
     dataset_traces = place_probes.restrict_traces(placed, placed.has_value("dataset", study.dataset))
     pool = _pool_for_ablations(study, dataset_traces)
     main = place_probes.restrict_traces(dataset_traces, dataset_traces.has_value("pool", pool))
-    few = _choose_places(main, study.setting.positions)
-    fewer = _thin_evenly(few, FEW_PLACES)
+    few = choose_places(main, study.setting.positions)
+    fewer = fewer_places(few, study.setting.positions)
     table = place_probes.score_table(main, main.train, main.states_at())
-    everywhere = place_probes.pooled_area_of_score(main, place_probes.mean_score_over_places(table), ~main.train)
     transferred, read = _transfer_areas(study, every, placed, pool, few, missing), _reader_areas(study, pool, missing)
     others = max(len(transferred) - 1, 0) + max(len(read) - 1, 0)
     by_temperature = tuple(_temperature_areas(study, dataset_traces, few, missing, others))
@@ -478,7 +477,8 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
         shares=tuple(place_probes.areas_by_right_share(main, fewer, study.setting.seeds, level)),
         suffixes=tuple(_suffix_areas(study, pool, main, table)),
         places=tuple(main.places[place] for place in few),
-        notes=tuple(_ablation_notes(main, pool, few, placed.left_out, everywhere.interval(level))),
+        notes=tuple(ablation_notes(main, pool, few, placed.left_out, table, level)),
+        fewer=tuple(main.places[place] for place in fewer),
         measured=int((~main.train & ~np.isnan(table).all(axis=1)).sum()),
     )
 
@@ -505,40 +505,6 @@ def _pool_for_ablations(study: LatentStudy, placed: PlacedTraces) -> str:
     """Returns the pool of the verdicts where its traces have states, else the pool with most such traces."""
     counts = placed.keys.filter(pl.Series(~placed.train))["pool"].value_counts().sort("count", "pool", descending=True)
     return study.main.pool if study.main.pool in counts["pool"] else str(counts["pool"][0])
-
-
-def _choose_places(traces: PlacedTraces, most: int) -> list[int]:
-    """Chooses at most `most` places (layer, token), the paper's where there are more; 0 takes all."""
-    every = list(range(len(traces.places)))
-    return every if not most or len(every) <= most else _thin_evenly(_paper_places(traces.places), most)
-
-
-def _paper_places(places: Sequence[tuple[int, int]]) -> list[int]:
-    """Returns the indices of the paper's layers and tokens among the places, or all where there are none."""
-    layers, tokens = (sorted({place[at] for place in places}) for at in (0, 1))
-    some = [one for one in layers if one in LAYERS] or layers, [one for one in tokens if one in TOKENS] or tokens
-    return [number for number, (layer, token) in enumerate(places) if layer in some[0] and token in some[1]]
-
-
-def _thin_evenly(numbers: Sequence[int], most: int) -> list[int]:
-    """Thins a list evenly to at most `most` numbers."""
-    chosen = np.linspace(0, len(numbers) - 1, min(most, len(numbers))).round().astype(int)
-    return [numbers[at] for at in np.unique(chosen)]
-
-
-def _ablation_notes(main: PlacedTraces, pool: str, few: Sequence[int], left_out: int, area: Interval) -> Iterator[str]:
-    trained, measured = int(main.train.sum()), int((~main.train).sum())
-    yield f"classifiers of one place each: fitted on {trained:,} traces of `{pool}`, measured on {measured:,}"
-    labels = (f"{layer}:{token}".replace("-", "−") for layer, token in (main.places[at] for at in few))
-    which = "all" if len(few) == len(main.places) else ", ".join(labels)
-    yield f"where many are fitted, of {len(few)} of {len(main.places)} places: {which}"
-    if left_out:
-        width = "unknown" if area.low is None or area.high is None else f"{area.high - area.low:.3f}"
-        text = (
-            f"{left_out:,} further traces are left out, whole questions by the seed (`--most 0` takes all); with these "
-            f"the interval of the AUC of all places together is {width} wide"
-        )
-        yield remark("traces_left_out", text)
 
 
 def _temperature_areas(
@@ -608,7 +574,7 @@ def _reader_areas(study: LatentStudy, pool: str, missing: dict[str, str]) -> Map
         is_common = reader_traces.keys["trace_id"].is_in(counts.implode()).to_numpy()
         common_traces = place_probes.restrict_traces(reader_traces, is_common)
         if common_traces.train.any() and not common_traces.train.all():
-            rows = common_traces.states_at(_choose_places(common_traces, study.setting.positions))
+            rows = common_traces.states_at(choose_places(common_traces, study.setting.positions))
             table = place_probes.score_table(common_traces, common_traces.train, rows)
             scores[name], traces = place_probes.mean_score_over_places(table), common_traces
     if traces is None:
@@ -620,7 +586,9 @@ def _reader_areas(study: LatentStudy, pool: str, missing: dict[str, str]) -> Map
 def _model_areas(study: LatentStudy, main: PlacedTraces, missing: dict[str, str]) -> Iterator[ModelArea]:
     """Fits each kind of classifier at the last layer, at the tokens −1, −2, −4, −8 and −16 where they are logged."""
     layer = max(layer for layer, _ in main.places)
-    ends = [at for at, (at_layer, token) in enumerate(main.places) if at_layer == layer and token in (-1, *TOKENS)]
+    ends = [
+        at for at, (at_layer, token) in enumerate(main.places) if at_layer == layer and token in (-1, *PAPER_PLACES)
+    ]
     places = ends or [at for at, (at_layer, _) in enumerate(main.places) if at_layer == layer]
     kinds = ["xgboost", "logistic", "mlp"]
     if find_spec("torch") is None:
@@ -628,7 +596,7 @@ def _model_areas(study: LatentStudy, main: PlacedTraces, missing: dict[str, str]
     else:
         kinds.append("swiglu")
     yield from place_probes.areas_by_model_kind(
-        main, _thin_evenly(places, FEW_PLACES), kinds, study.setting.seeds, study.setting.settings.level
+        main, fewer_places(places, study.setting.positions), kinds, study.setting.seeds, study.setting.settings.level
     )
 
 

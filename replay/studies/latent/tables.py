@@ -12,6 +12,7 @@ from replay.studies.kit.cells import interval_cell, interval_of
 from replay.studies.kit.published import PublishedRow, PublishedWork
 from replay.studies.kit.sheet import Captions, Column, Gap, Row, Sheet, Value, intervals, merge_notes, numbers, words
 from replay.studies.latent import study as what
+from replay.studies.latent.places import places_text
 from replay.studies.latent.study import SELECTING as SELECTED
 from replay.studies.latent.study import LatentStudy
 from replay.studies.latent.verdicts import (
@@ -27,6 +28,7 @@ from replay.studies.latent.verdicts import (
     answered,
     fitting_records,
 )
+from toolkit.errors import counted
 from toolkit.log.describe.verifier_quality import BEST
 from toolkit.show import Number, TableColumn, remark
 
@@ -202,7 +204,7 @@ def _measured_lines(study: LatentStudy) -> Iterator[str]:
     """Says what the further fits are and how many traces they are measured on."""
     ablations = study.ablations
     if ablations.measured:
-        verifier = f"a verifier here is the mean of {len(ablations.places)} classifiers of one place each"
+        verifier = f"a verifier here is the mean of classifiers of one place each, {len(ablations.places)} at most"
         yield f"{verifier}, which is not `{study.main.verifier}`; measured on {ablations.measured:,} traces"
 
 
@@ -488,6 +490,11 @@ def _model_rows(study: LatentStudy) -> Iterator[Row]:
     return (Row((model.model, model.layer, model.token), model) for model in models)
 
 
+def _fewer_places_lines(study: LatentStudy) -> Iterator[str]:
+    if places := study.ablations.fewer:
+        yield f"a verifier here is the mean of {counted(len(places), 'classifier')}: {places_text(places)}"
+
+
 def _entropy_rows(study: LatentStudy) -> Iterator[Row]:
     entropy = study.ablations.entropy
     for one in entropy.parts if entropy is not None else ():
@@ -540,12 +547,12 @@ ABLATION_SHEETS = (
     _ablation_sheet(
         "training_sizes", "Size of the training set", ("questions",), SEEDED,
         lambda study: (Row((int(size.size),), size) for size in study.ablations.sizes), what.SIZES,
-        "a verifier of few places; each seed draws the questions", SPREAD,
+        _fewer_places_lines, "each seed draws the questions to train on", SPREAD,
     ),
     _ablation_sheet(
         "right_shares", "Share of right traces among as many to train on", ("right, %",), SEEDED,
         lambda study: (Row((f"{100 * share.size:g}",), share) for share in study.ablations.shares), what.SHARES,
-        "a verifier of few places; each seed draws the traces", SPREAD,
+        _fewer_places_lines, "each seed draws the traces to train on", SPREAD,
     ),
     _ablation_sheet(
         "suffixes", "AUC by length of the suffix", ("tokens",),

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
@@ -286,8 +286,7 @@ def _file_size(system: Any, name: str) -> int:
 
 
 def _packing_ending(path: str) -> str:
-    ending = PurePosixPath(path).suffix.lower()
-    return ending if ending in UNPACKERS else ""
+    return next((ending for ending in UNPACKERS if path[-len(ending) :].lower() == ending), "")
 
 
 def _without_compression(path: str) -> str:
@@ -366,6 +365,7 @@ def is_hidden(path: str) -> bool:
     return any((part.startswith(".") and part not in (".", "..")) or part == "__MACOSX" for part in path.split("/"))
 
 
+@lru_cache(maxsize=2**16)
 def plain_path(address: str) -> PurePosixPath:
     """The path of a file, without the address of the archive that it lies in."""
     return PurePosixPath(address.partition("::")[0])
@@ -394,8 +394,8 @@ def read_chunks(address: str, size: int) -> Iterator[bytes]:
 
 def local_path(address: str) -> Path | None:
     """The local path of an uncompressed local file; None for others."""
-    path = Path(address)
-    return path if "://" not in address and path.suffix.lower() not in UNPACKERS and path.is_file() else None
+    path = None if "://" in address or _packing_ending(address) else Path(address)
+    return path if path is not None and path.is_file() else None
 
 
 def likely_bytes(addresses: Collection[str]) -> int:
