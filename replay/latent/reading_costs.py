@@ -37,9 +37,11 @@ def reading_costs(log: Log, states: str) -> tuple[pl.DataFrame, str]:
     seconds = float(sum(known)) if known and len(known) == len(records) else None
     of_pass = pl.lit(seconds, pl.Float64)
     share = pl.when(length.is_null().any()).then(of_pass / pl.len()).otherwise(of_pass * length / length.sum())
-    own = set(map(_short_model_name, readers))
+    known_readers = set(map(_short_model_name, readers))
     names = frame["model"].drop_nulls().unique()
-    other = pl.col("model").is_in([name for name in names if own and _short_model_name(name) not in own])
+    other = pl.col("model").is_in(
+        [name for name in names if known_readers and _short_model_name(name) not in known_readers]
+    )
     costs = frame.select(
         "trace_id",
         tokens=pl.when(other.fill_null(False)).then(length).otherwise(0).cast(pl.Int32),
