@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,31 +35,39 @@ BLOCK = 8_192
 
 @dataclass(frozen=True)
 class _TrainingRows:
-    """Data to train a classifier on. labels: (n,) float64 in [0, 1]; examples: (n,) ids; dev: (n,) if held out."""
+    """Data to train a classifier on. labels: (n,) float64 in [0, 1]; examples: (n,) ids; dev: (n,) if held out; counts:
+    of all rows and of those that balancing left, right and wrong.
+    """
 
     prompts: tuple[Prompt, ...]
     labels: np.ndarray
     examples: np.ndarray
     dev: np.ndarray
+    counts: Mapping[str, Mapping[str, int]]
 
 
 def labelled(log: Log, recipe: ClassifierRecipe) -> pl.DataFrame:
     """The traces with a label: (trace_id, example_id, label). ThinkbackError where none has one, or all the same."""
     training = recipe.training
-    columns = ["trace_id", "example_id", "pool", "action", "parent_id", "correct"]
+    verdict = "correct" if training.target.startswith(FIX) else training.target
+    if verdict not in log.columns("traces"):
+        raise UnsuitableError(f"`classifier.target`: the log's traces have no column `{verdict}`")
+    columns = list(dict.fromkeys(["trace_id", "example_id", "pool", "action", "parent_id", "correct", verdict]))
     examples = collect(log.scan("examples", ["example_id", "split", "dataset"]), log)
     traces = collect(log.scan("traces", columns), log).join(examples, on="example_id")
-    for name, column in (("split", "split"), ("pools", "pool"), ("dataset", "dataset")):
-        for value in getattr(training, name):
+    chosen_by = {"split": (training.split.of, "split"), "pools": (training.pools, "pool"),
+                 "dataset": (training.dataset, "dataset")}  # fmt: skip
+    for name, (values, column) in chosen_by.items():
+        for value in values:
             if value not in traces[column]:
                 there = traces[column].unique()
                 raise UnknownError(f"`classifier.{name}`: `{value}` is not in the log; {suggest(value, there)}")
     inside = traces
     for name in ("split", "dataset"):
-        given = list(getattr(training, name))
+        given = list(chosen_by[name][0])
         inside = inside.filter(pl.col(name).is_in(given)) if given else inside
-    if training.target == "correct":
-        chosen = inside.filter(pl.col("correct").is_not_null()).with_columns(label=pl.col("correct").cast(pl.Float64))
+    if not training.target.startswith(FIX):
+        chosen = inside.filter(pl.col(verdict).is_not_null()).with_columns(label=pl.col(verdict).cast(pl.Float64))
     else:
         chosen = _fix_labels(inside, training.target.removeprefix(FIX))
     if training.pools:
@@ -87,33 +95,66 @@ def _fix_labels(traces: pl.DataFrame, action: str) -> pl.DataFrame:
 
 def _held_out(examples: np.ndarray, share: float, seed: int) -> np.ndarray:
     """Whether each row's example is held out, (n,): about `share` of them, chosen independently of other examples."""
-    drawn = {
-        name: int.from_bytes(hashlib.sha256(f"{seed}\0dev\0{name}".encode()).digest()[:8], "big") / 2**64
-        for name in np.unique(examples)
-    }
+    drawn = {name: _drawn(seed, "dev", name) for name in np.unique(examples)}
     return np.array([drawn[name] < share for name in examples])
+
+
+def _held_out_traces(names: Sequence[str], right: np.ndarray, share: float, seed: int) -> np.ndarray:
+    """Whether each trace is held out (n,): of right and of wrong ones (n,) the `share` that is drawn first."""
+    drawn, held = np.array([_drawn(seed, "dev", name) for name in names]), np.zeros(len(names), bool)
+    for side in (np.flatnonzero(right), np.flatnonzero(~right)):
+        held[side[np.argsort(drawn[side])[: round(share * len(side))]]] = True
+    return held
+
+
+def _drawn(seed: int, what: str, name: str) -> float:
+    """A number from 0 to 1, drawn for a name."""
+    return int.from_bytes(hashlib.sha256(f"{seed}\0{what}\0{name}".encode()).digest()[:8], "big") / 2**64
+
+
+def _balanced_down(chosen: pl.DataFrame, seed: int) -> pl.DataFrame:
+    """The rows with as many right ones as wrong ones: of the larger class those that are drawn first."""
+    right = chosen["label"].to_numpy() >= 0.5
+    drawn = np.array([_drawn(seed, "balance", name) for name in chosen["trace_id"]])
+    smaller = min(int(right.sum()), int((~right).sum()))
+    keep = np.concatenate([np.flatnonzero(side)[np.argsort(drawn[side])[:smaller]] for side in (right, ~right)])
+    return chosen[np.sort(keep)]
+
+
+def _right_and_wrong(labels: np.ndarray) -> dict[str, int]:
+    """How many labels (n,) are right, and how many wrong."""
+    right = int((labels >= 0.5).sum())
+    return {"right": right, "wrong": len(labels) - right}
 
 
 def training_rows(log: Log, recipe: ClassifierRecipe) -> _TrainingRows:
     """The rows to train on and those held out. ThinkbackError where either is empty or has only one class."""
     check_fields(recipe.template, log, TRACE_FIELDS)
     chosen = labelled(log, recipe)
+    counts = {"generated": _right_and_wrong(chosen["label"].to_numpy())}
+    if recipe.training.balance == "down":
+        chosen = _balanced_down(chosen, recipe.seed)
+    counts["balanced"] = _right_and_wrong(chosen["label"].to_numpy())
     label_of = dict(zip(chosen["trace_id"], chosen["label"], strict=True))
-    prompts, labels, examples = [], [], []
+    prompts, labels, examples, traces = [], [], [], []
     for block in trace_blocks(log, chosen.select("example_id", "trace_id"), BLOCK):
         for row in block.rows:
             prompts.append(prompt_about(recipe.template, block, row))
             labels.append(label_of[row["trace_id"]])
             examples.append(row["example_id"])
-    rows = _TrainingRows(tuple(prompts), np.array(labels), np.array(examples, dtype=object), np.zeros(0, bool))
-    dev = _held_out(rows.examples, recipe.training.dev, recipe.seed)
+            traces.append(row["trace_id"])
+    if recipe.training.split.by == "trace":
+        dev = _held_out_traces(traces, np.array(labels) >= 0.5, recipe.training.dev, recipe.seed)
+    else:
+        dev = _held_out(np.array(examples, dtype=object), recipe.training.dev, recipe.seed)
+    rows = _TrainingRows(tuple(prompts), np.array(labels), np.array(examples, dtype=object), dev, counts)
     for side, mask in (("training", ~dev), ("development", dev)):
         if not mask.any() or len(np.unique(rows.labels[mask] >= 0.5)) < 2:
             raise UnsuitableError(
                 f"`classifier`: the {side} examples ({len(np.unique(rows.examples[mask]))}) do not hold both labels of"
                 f" `{recipe.training.target}`: train on a larger log, or change `dev` or `seed`"
             )
-    return _TrainingRows(rows.prompts, rows.labels, rows.examples, dev)
+    return rows
 
 
 Report = Callable[[str], None]
@@ -132,7 +173,10 @@ class _Epoch:
 
 @dataclass(frozen=True)
 class Trained:
-    """The result of training a classifier. too_long: rows left out because the model cannot read them whole."""
+    """The result of training a classifier. too_long: rows left out because the model cannot read them whole; counts:
+    right and wrong traces, generated, after balancing, and of these in training and validation; both_sides: questions
+    with traces on both sides.
+    """
 
     epochs: tuple[_Epoch, ...]
     best: int
@@ -140,6 +184,8 @@ class Trained:
     dev_rows: int
     positive: float
     too_long: int
+    counts: Mapping[str, Mapping[str, int]]
+    both_sides: int
 
 
 def fit_classifier(
@@ -181,9 +227,12 @@ def fit_classifier(
                 )
         fitting = _Fitting(reader, recipe, texts, rows, fits)
         epochs, best = fitting.run(say or (lambda _: None), started)
+        sides = {"train": fits & ~rows.dev, "validation": fits & rows.dev}
+        counts = {**rows.counts, **{name: _right_and_wrong(rows.labels[mask]) for name, mask in sides.items()}}
+        both = set(rows.examples[sides["train"]]) & set(rows.examples[sides["validation"]])
         trained = Trained(
-            tuple(epochs), best, int((fits & ~rows.dev).sum()), int((fits & rows.dev).sum()),
-            float(rows.labels[fits].mean()), int((~fits).sum()),
+            tuple(epochs), best, *(int(mask.sum()) for mask in sides.values()),
+            float(rows.labels[fits].mean()), int((~fits).sum()), counts, len(both),
         )  # fmt: skip
         _save(folder, reader, recipe, trained)
     return trained

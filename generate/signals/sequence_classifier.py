@@ -137,6 +137,16 @@ def open_classifier(model: str, settings: TextReading, base: str | None, subject
     return Reader(files, tokens, merged.eval(), "sequence", context, settings.batch_tokens, left, under)
 
 
+RECORDED = ("recipe", "seed", "base", "base_weights_sha256", "settings", "trained")
+"""What the manifest has of how a classifier was trained."""
+
+
+def training_record(folder: str | Path) -> dict[str, Any]:
+    """How a classifier in a folder was trained, as `thinkback fit` recorded it; empty for one of others."""
+    trained = read_classifier(folder)
+    return {} if trained is None else {"training": {name: getattr(trained, name) for name in RECORDED}}
+
+
 class _ClassifierWorker(ReadingWorker):
     """Scores traces with a sequence classifier."""
 
@@ -150,10 +160,11 @@ class _ClassifierWorker(ReadingWorker):
         check_fields(self.template, work.log, TRACE_FIELDS)
         base = None if step.base is None else find(step.base)
         self.reader = open_classifier(find(step.model), step, base, step.place_in_recipe)
+        self.training = training_record(find(step.model))
         self._check_label()
 
     def describe(self) -> Mapping[str, Any]:
-        return {**self.reader.describe(), "prompt": self.template.text, "score": self.step.scored}
+        return {**self.reader.describe(), "prompt": self.template.text, "score": self.step.scored, **self.training}
 
     def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> TokenIds:
         return TokenIds(tuple(self.reader.tokens.encode(prompt_about(self.template, block, row), whole=True)))

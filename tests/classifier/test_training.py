@@ -178,3 +178,61 @@ def test_an_adapter_on_another_base_is_refused(tmp_path: Path) -> None:
     (tmp_path / "own").rename(tmp_path / "gone")
     with refuses("not-found", "`own`"):
         add_signals(plan, lambda _: None)
+
+
+def test_traces_may_be_split_and_the_larger_class_cut_down(tmp_path: Path) -> None:
+    log = make_log(tmp_path / "log", 60)
+    every = labelled(log, load_training(write_recipe(tmp_path, RECIPE)))
+    right = int(every["label"].sum())
+    smaller = min(right, 300 - right)
+    text = RECIPE + 'split = "trace"\nbalance = "down"\n'
+    rows = training_rows(log, load_training(write_recipe(tmp_path, text)))
+    assert rows.counts == {
+        "generated": {"right": right, "wrong": 300 - right}, "balanced": {"right": smaller, "wrong": smaller}
+    }  # fmt: skip
+    for side in (rows.labels == 1, rows.labels == 0):
+        assert side.sum() == smaller
+        assert rows.dev[side].sum() == round(0.2 * smaller), "stratified"
+    assert set(rows.examples[rows.dev]) & set(rows.examples[~rows.dev])
+    again = training_rows(log, load_training(write_recipe(tmp_path, text)))
+    other = training_rows(log, load_training(write_recipe(tmp_path, "seed = 1\n" + text)))
+    assert rows.prompts == again.prompts != other.prompts
+    both = RECIPE + 'split = { of = ["test"], by = "trace" }\n'
+    assert len(training_rows(log, load_training(write_recipe(tmp_path, both))).labels) == 150
+    for split, refusal in (('"rows"', ("unknown", "`classifier.split.by`", "trace")),
+                           ('{ of = ["no"] }', ("unknown", "`no`")), ("3", ("invalid", "split"))):  # fmt: skip
+        with refuses(*refusal):
+            training_rows(log, load_training(write_recipe(tmp_path, f"{RECIPE}split = {split}\n")))
+
+
+def test_other_verdicts_can_be_learnt(tmp_path: Path) -> None:
+    traces = make_rows(12)["traces"]
+    log = make_log(tmp_path / "log", 12, traces=traces.with_columns(exact=~pl.col("correct")))
+    labels = [labelled(log, load_training(write_recipe(tmp_path, f'{RECIPE}target = "{one}"\n')))["label"]
+              for one in ("correct", "exact")]  # fmt: skip
+    assert (labels[0] == 1 - labels[1]).all()
+    with refuses("unsuitable", "`classifier.target`", "`cover`"):
+        labelled(log, load_training(write_recipe(tmp_path, f'{RECIPE}target = "cover"\n')))
+
+
+@with_models
+def test_an_encoder_is_trained_and_its_record_stands_in_the_manifest(tmp_path: Path) -> None:
+    from generate.classifier.classifier_fitting import fit_classifier
+    from tests.loops.test_pair_scores import bert, save_words
+
+    words = save_words(tmp_path / "tiny")
+    bert(len(words), 1, 16).save_pretrained(tmp_path / "tiny")
+    log = make_log(tmp_path / "log", 40)
+    head = 'split = "trace"\nbalance = "down"\nmethod = "full"\nkeep = "merged"\n'
+    recipe = write_recipe(tmp_path, RECIPE + head + '[[verify]]\nname = "own"\nkind = "classifier"\nmodel = "own"\n')
+    trained = fit_classifier(log, load_training(recipe), tmp_path / "own")
+    counts = trained.counts
+    assert list(counts) == ["generated", "balanced", "train", "validation"]
+    assert counts["balanced"]["right"] == counts["balanced"]["wrong"] == min(counts["generated"].values())
+    for side in ("right", "wrong"):
+        assert counts["train"][side] + counts["validation"][side] == counts["balanced"][side]
+    assert trained.both_sides > 0
+    done = add_signals(make_add_plan(load_additions(recipe), tmp_path / "log"), lambda _: None)
+    record = done.log.manifest.source["verifiers"]["own"]["training"]
+    assert record["trained"]["counts"] == counts
+    assert record["settings"]["split"] == {"of": [], "by": "trace"}

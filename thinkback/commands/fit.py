@@ -24,6 +24,13 @@ def fit(recipe: str, on: Path, out: Path, settings: list[str] | None = None, for
             return lambda done=1, tokens=0: advance(done / total, tokens)
 
         done = fit_classifier(log, read, out, say=console.say, started=started, force=force)
+    if done.both_sides:
+        console.say(
+            f"warning: {done.both_sides:,} questions have traces in training and in validation, whose measures then say"
+            ' little about other questions; `split = "question"` holds out whole ones'
+        )
+    for name, count in done.counts.items():
+        console.say(f"{name}: {sum(count.values()):,} traces, {count['right']:,} right and {count['wrong']:,} wrong")
     best = done.epochs[done.best - 1]
     left = f"; {done.too_long:,} were longer than the model takes" if done.too_long else ""
     console.say(f"learned from {done.rows:,} traces, {done.positive:.1%} of the labels positive{left}")
