@@ -231,7 +231,7 @@ def fit_classifier(
         counts = {**rows.counts, **{name: _right_and_wrong(rows.labels[mask]) for name, mask in sides.items()}}
         both = set(rows.examples[sides["train"]]) & set(rows.examples[sides["validation"]])
         trained = Trained(
-            tuple(epochs), best, *(int(mask.sum()) for mask in sides.values()),
+            tuple(epochs), best, int(sides["train"].sum()), int(sides["validation"].sum()),
             float(rows.labels[fits].mean()), int((~fits).sum()), counts, len(both),
         )  # fmt: skip
         _save(folder, reader, recipe, trained)

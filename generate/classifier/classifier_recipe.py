@@ -13,7 +13,7 @@ from generate.recipes.prompting import Template, read_template
 from generate.recipes.toml_file import RecipePart, naming, read_head, read_toml
 from toolkit.answers import MEASURES
 from toolkit.errors import ConflictError, InvalidError, RequiredError, listed
-from toolkit.settings import Checked, check, from_table, is_list, setting
+from toolkit.settings import Checked, check, from_table, is_sequence, setting
 
 FIX = "fix:"
 VERDICTS = ("correct", *MEASURES)
@@ -36,7 +36,7 @@ def _read_split(given: Any, place: str) -> TrainingSplit:
         return given
     if isinstance(given, Mapping):
         return from_table(TrainingSplit, given, place)
-    return from_table(TrainingSplit, {"of" if is_list(given) else "by": given}, place)
+    return from_table(TrainingSplit, {"of" if is_sequence(given) else "by": given}, place)
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class ClassifierTraining:
 
     model: the encoder or decoder that it grows out of. target: `correct` or another verdict, or `fix:ACTION` on the
     traces that ACTION revised: whether it made right what was wrong (the share of its rollouts that did). method:
-    `lora` with its rank, alpha, dropout and the layers of `adapt`, or `full`. balance: a `weight` on the positive class, of
-    negative over positive, a `sample` drawn evenly from both, `down` (rows of the larger class are left out, once, by
-    the seed), or `none`. dev: the share of examples held out, or of traces; the epoch with the best `metric` on them is
-    kept, and training ends after `patience` epochs without a better one. keep: LoRA weights as an `adapter` beside the
-    base, or `merged` into a model of their own. store: the numbers in which weights are kept. context: longer texts are
-    left out, and counted.
+    `lora` with its rank, alpha, dropout and the layers of `adapt`, or `full`. balance: a `weight` on the positive
+    class, of negative over positive, a `sample` drawn evenly from both, `down` (rows of the larger class are left out,
+    once, by the seed), or `none`. dev: the share of examples held out, or of traces; the epoch with the best `metric`
+    on them is kept, and training ends after `patience` epochs without a better one. keep: LoRA weights as an `adapter`
+    beside the base, or `merged` into a model of their own. store: the numbers in which weights are kept. context:
+    longer texts are left out, and counted.
     """
 
     model: str = setting()

@@ -624,10 +624,10 @@ def read_engine(table: Any, place: str = "engine") -> EngineSettings:
 def _tables_by_pool(table: Any) -> list[Any]:
     """A table `[[loop]]` for each pool: where `pool` names a key in braces, one for each of the values listed there."""
     pool = table.get("pool") if isinstance(table, Mapping) else None
-    key = match.group(1) if isinstance(pool, str) and (match := re.search(r"\{(\w+)\}", pool)) else ""
-    if not key or not isinstance(values := table.get(key), list):
+    key = re.search(r"\{(\w+)\}", pool) if isinstance(pool, str) else None
+    if not isinstance(pool, str) or key is None or not isinstance(values := table.get(key.group(1)), list):
         return [table]
-    return [{**table, "pool": pool.replace(f"{{{key}}}", str(value)), key: value} for value in values]
+    return [{**table, "pool": pool.replace(key.group(), str(value)), key.group(1): value} for value in values]
 
 
 def _read_loop(table: Any, folder: Path) -> LoopStep:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from generate.retrieval.encoders import Encoder
 from generate.retrieval.neighbours import NONE, nearest, word_vectors
 from generate.retrieval.passages import files_of, read_passages
 from generate.retrieval.words import WORD, best_by_words, bm25s, index_words, load_words, save_words
@@ -34,12 +35,13 @@ SUFFIX = ".index"
 @dataclass(frozen=True)
 class Corpus:
     """A corpus. folder: of its index; record: what `index.json` says; embeddings: a file of one for each passage, by
-    which their neighbours are chosen; without it, by TF-IDF.
+    which their neighbours are chosen; without it, by TF-IDF. encoder: searches it in place of BM25.
     """
 
     folder: Path
     record: Mapping[str, Any]
     embeddings: Path | None = None
+    encoder: Encoder | None = None
     graphs: dict[str, np.ndarray] = field(default_factory=dict, compare=False)
 
     @cached_property
@@ -58,9 +60,17 @@ class Corpus:
     def __contains__(self, name: str) -> bool:
         return name in self._places
 
+    @cached_property
+    def _passage_vectors(self) -> Any:
+        assert self.encoder is not None  # of searches by it
+        return self.encoder.passage_vectors(_whole_texts(self.passages).to_list(), self.folder)
+
     def search(self, query: str, top: int) -> tuple[tuple[str, ...], tuple[float, ...], tuple[str, ...]]:
-        """The passages, at most `top`, that share a word with a query, best by BM25 first: ids, scores, texts."""
-        places, scores = best_by_words(self._words, query, top)
+        """The passages, at most `top`, best first: ids, scores, texts. By BM25 those that share a word with a query."""
+        if self.encoder is None:
+            places, scores = best_by_words(self._words, query, top)
+        else:
+            places, scores = self.encoder.best(self._passage_vectors, query, top)
         rows = self.passages[places]
         return tuple(rows["id"]), tuple(scores.tolist()), tuple(rows["text"])
 
@@ -103,17 +113,18 @@ class Corpus:
     def describe(self) -> dict[str, Any]:
         """The manifest's record."""
         record = {key: self.record[key] for key in ("path", "layout", "passages", "sha256", "k1", "b", "bm25s")}
-        return record | {"neighbours": "TF-IDF" if self.embeddings is None else self.embeddings.name}
+        record |= {"neighbours": "TF-IDF" if self.embeddings is None else self.embeddings.name}
+        return record | ({} if self.encoder is None else {"encoder": self.encoder.describe()})
 
 
 def open_corpus(
     path: Path, place: str, *, layout: str = "passages", k1: float = 1.5, b: float = 0.75, index: Path | None = None,
-    embeddings: Path | None = None,
+    embeddings: Path | None = None, encoder: Encoder | None = None,
 ) -> Corpus:  # fmt: skip
     """A corpus with its index, which is built where there is none, or one of other files.
 
-    place: the settings, for errors; index: the folder of its index, by default beside the corpus. ThinkbackError where
-    the files are unfit, or the folder can't be written.
+    place: the settings, for errors; index: the folder of its index, by default beside the corpus; encoder: searches in
+    place of BM25. ThinkbackError where the files are unfit, or the folder can't be written.
     """
     files = files_of(path, layout, place)
     folder = index or path.with_name(path.name + SUFFIX)
@@ -124,7 +135,7 @@ def open_corpus(
     record = _read_record(folder, place)
     if record is None or any(record.get(key) != value for key, value in wanted.items()):
         record = _build(folder, files, layout, wanted, place)
-    return Corpus(folder, record, embeddings)
+    return Corpus(folder, record, embeddings, encoder)
 
 
 def _read_record(folder: Path, place: str) -> dict[str, Any] | None:

@@ -105,7 +105,7 @@ class CrossEncoderScore(Checked):
         device = weights.chosen_device(self.device, f"`{place}`")
         try:
             model = CrossEncoder(str(files.folder), device=device, max_length=self.context, local_files_only=True)
-        except (OSError, ValueError, RuntimeError) as error:
+        except Exception as error:  # safetensors and tokenizers raise their own
             raise UnsuitableError(f"`{place}.model`: can't be loaded: {weights.first_line(error)}") from None
         if model.num_labels != 1:
             raise UnsuitableError(

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from generate.engines import weights
 from generate.loops.requests import Results, Search
 from generate.recipes.recipe import Recipe
 from generate.retrieval.corpus import Corpus, open_corpus
+from generate.retrieval.encoders import open_encoder
 from generate.retrieval.passages import LAYOUTS
 from generate.retrieval.runs import Ranking, read_run
 from toolkit.errors import ConflictError, NotFoundError, UnknownError
@@ -22,7 +24,9 @@ Searching = tuple[Search, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class PassagesSearch(Checked):
-    """A search of a corpus by BM25: k1, b, words of letters and digits in lower case, ties to the earlier passage.
+    """A search of a corpus by BM25: k1, b, words of letters and digits in lower case, ties to the earlier passage. Or
+    by a model of sentence-transformers: an `encoder` of sentences, or a `sparse_encoder` such as SPLADE, on a `device`,
+    `batch` texts at one time.
 
     path: a file or folder of passages, or of a data set's questions (`layout`); index: the folder of its index, by
     default beside it; embeddings: a Parquet file of `id` and `embedding`, by which neighbours are chosen.
@@ -34,6 +38,15 @@ class PassagesSearch(Checked):
     b: float = setting(0.75, low=0, high=1)
     index: str | None = setting(None)
     embeddings: str | None = setting(None)
+    encoder: str | None = setting(None)
+    sparse_encoder: str | None = setting(None)
+    batch: int = setting(32, low=1, identity=False)
+    device: str = setting("auto", choices=weights.DEVICES, identity=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.encoder is not None and self.sparse_encoder is not None:
+            raise ConflictError("`encoder` and `sparse_encoder` are two first stages: give one of them")
 
     def opened(self, recipe: Recipe, place: str) -> CorpusSearch:
         """The corpus, indexed."""
@@ -41,8 +54,12 @@ class PassagesSearch(Checked):
         if vectors is not None and not vectors.is_file():
             raise NotFoundError(f"`{place}.embeddings`: there is no file `{self.embeddings}`")
         index = None if self.index is None else _beside(recipe, self.index)
+        encoder = None
+        if named := self.encoder or self.sparse_encoder:
+            files = weights.find_model(recipe.model(named), None, download=False)
+            encoder = open_encoder(files, self.encoder is None, self.batch, self.device, place)
         return CorpusSearch(open_corpus(recipe.find(self.path), place, layout=self.layout, k1=self.k1, b=self.b,
-                                        index=index, embeddings=vectors))  # fmt: skip
+                                        index=index, embeddings=vectors, encoder=encoder))  # fmt: skip
 
 
 def _beside(recipe: Recipe, path: str) -> Path:

@@ -65,8 +65,14 @@ def best_by_words(index: Any, query: str, top: int) -> tuple[np.ndarray, np.ndar
     numbers = index.get_tokens_ids(list(dict.fromkeys(words_of(query))))
     if not numbers:
         return np.zeros(0, np.int64), np.zeros(0)
-    scores = index.get_scores_from_ids(numbers)
-    there = np.flatnonzero(scores > 0)
+    return best_places(index.get_scores_from_ids(numbers), top, 0.0)
+
+
+def best_places(scores: np.ndarray, top: int, above: float) -> tuple[np.ndarray, np.ndarray]:
+    """The places of the `top` highest scores (n,) above a bound, highest first, the earlier of equal ones first, and
+    these scores.
+    """
+    there = np.flatnonzero(scores > above)
     if len(there) > top:
         least = np.partition(scores[there], len(there) - top)[len(there) - top]
         there = there[scores[there] >= least]

@@ -154,7 +154,7 @@ def judged(
     apart = ("answer", "correct", *LISTS)
     frame = pl.DataFrame(list(rows), schema={n: t for n, t in SCHEMA.items() if n not in apart})
     frame = frame.with_columns(list_column(name, [row.get(name) for row in rows]) for name in LISTS)
-    kinds = {"gold": pl.String, "golds": pl.List(pl.String)}
+    kinds: dict[str, Any] = {"gold": pl.String, "golds": pl.List(pl.String)}
     references = examples.select(
         "example_id", *(pl.lit(None, kind).alias(n) if n not in examples.columns else n for n, kind in kinds.items())
     )

@@ -244,7 +244,8 @@ class Services:
         corpus = self.corpus_of(request.index)
         if type(request) is Neighbours:
             return corpus.neighbours(request.ids, request.top)
-        return corpus.texts([name for name in request.ids if name in corpus] if request.partial else request.ids)
+        partial = getattr(request, "partial", False)
+        return corpus.texts([name for name in request.ids if not partial or name in corpus])
 
     def corpus_of(self, name: str) -> Corpus:
         """The corpus of a table of `[search]`. UnsuitableError where it is of another kind."""

@@ -29,8 +29,10 @@ def fit(recipe: str, on: Path, out: Path, settings: list[str] | None = None, for
             f"warning: {done.both_sides:,} questions have traces in training and in validation, whose measures then say"
             ' little about other questions; `split = "question"` holds out whole ones'
         )
+    right, wrong = ("repaired", "not") if read.training.target.startswith("fix:") else ("right", "wrong")
     for name, count in done.counts.items():
-        console.say(f"{name}: {sum(count.values()):,} traces, {count['right']:,} right and {count['wrong']:,} wrong")
+        there = f"{count['right']:,} {right} and {count['wrong']:,} {wrong}"
+        console.say(f"{name}: {sum(count.values()):,} traces, {there}")
     best = done.epochs[done.best - 1]
     left = f"; {done.too_long:,} were longer than the model takes" if done.too_long else ""
     console.say(f"learned from {done.rows:,} traces, {done.positive:.1%} of the labels positive{left}")
