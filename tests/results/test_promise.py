@@ -103,6 +103,24 @@ def test_fewer_questions_than_a_rare_loss_takes_show_nothing(log: Log) -> None:
     assert half.needed.number >= 922
 
 
+def test_a_gain_that_is_shown_is_within_any_margin(log: Log) -> None:
+    """The first is right on 60 questions more than the best of two, of 300 as of 600; too few for a loss of a point."""
+    result = replay.run(log, [best(1), best(2)], baseline="best of 2", where="example_id < 'e300'", resamples=400)
+    within = within_margin(result, None, TOKENS)
+    assert within is not None
+    assert (within.policy, within.estimated) == ("best of 1", None)
+    assert 0.1 < float(within.low or 0.0) < 0.2
+    (row,) = (one for one in ranked_input(result, 0.01).ranked if one.policy.name == "best of 1")
+    assert row.not_worse
+
+
+def test_what_a_loss_of_a_point_takes_is_named_to_the_digit(log: Log) -> None:
+    within = within_margin(run(log, best(1), best(3), where="example_id < 'e300'"), None, TOKENS)
+    assert within is not None
+    assert within.needed is not None
+    assert (within.policy, within.needed.number, within.needed.number_text) == (None, 461, "about 461 questions")
+
+
 def test_questions_that_decide_are_drawn_within_data_sets(tmp_path: Path) -> None:
     """All of one data set lose and none of the other: within data sets of fixed size nothing is left to vary."""
     ids = [f"e{number:03d}" for number in range(100)]

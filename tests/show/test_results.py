@@ -206,14 +206,6 @@ def test_differences_show_the_limits_that_hold_for_all_of_them(results: RankedIn
     assert "at once" not in line_of(ranked_table(results), "Δ points")
 
 
-def test_a_p_value_that_contradicts_its_interval_is_explained(results: RankedInput) -> None:
-    """p is taken step by step, the limits in one step."""
-    sure = pl.when(policy="stop[margin=0.1]").then(0.03).otherwise("p_baseline")
-    made = replace(results, ranks=results.ranks.with_columns(p_baseline=sure))
-    assert line_of(ranked_table(made), "p").startswith(line_of(ranked_table(results), "p").removesuffix("."))
-    assert len(line_of(ranked_table(made), "p")) > len(line_of(ranked_table(results), "p")) + 20
-
-
 @pytest.mark.parametrize("suffix", ["md", "csv", "txt"])
 def test_golden(results: RankedInput, suffix: str) -> None:
     table = ranked_table(corrected(replace(results, simulated=True)))

@@ -95,7 +95,8 @@ def test_clusters_that_never_differ_are_trials_of_tangos() -> None:
     assert np.array((found.low, found.high)) == pytest.approx(np.array(tango_limits(0, 0, 20)))
     assert (found.difference, found.p_value, found.method) == (0, 1, "tango")
     worse = paired_interval(np.ones(12), np.zeros(12), cluster=np.arange(12) // 3, settings=QUICK)
-    assert np.array((worse.low, worse.high)) == pytest.approx(np.array(tango_limits(4, 0, 4)))
+    high = pytest.approx(float(tango_limits(4, 0, 4)[1]))
+    assert (worse.low, worse.high) == (0.0, high)  # as the mid-p of 1/16 says
     assert worse.p_value == pytest.approx(0.0625)  # four clusters, and half of 2/16
 
 
@@ -278,3 +279,15 @@ def test_f1s_of_few_errors_are_marked_and_as_wide_as_without_a_difference(made, 
     assert row["method"] == "t_few"
     assert row["low"] <= low
     assert row["high"] >= high
+
+
+def test_a_p_value_of_f1s_in_few_clusters_says_what_its_interval_says(made, factory) -> None:
+    """b is right on 16 more of 80, one in each of 16 clusters: Student's t is sure of it, 16 examples are not."""
+    gold = np.tile([0, 1, 2, 0, 1], 16)
+    answers = np.stack([gold, np.where(np.arange(80) % 5 == 4, 2, gold)])
+    one = made({"correct": (answers == gold) * 1.0}, np.arange(80) // 5, gold.astype(np.int32), np.eye(3)[answers])
+    result = summarise(factory(one), ["a", "b"], baseline="a", leaders=["a"], labels=["x", "y", "z"], settings=QUICK)
+    for row in result.comparisons.filter(policy="b").drop_nulls("low").iter_rows(named=True):
+        assert (row["p_value"] < 0.05) == (not row["low"] <= 0 <= row["high"]), row
+    for row in result.ranks.filter(policy="b").drop_nulls("baseline_low").iter_rows(named=True):
+        assert (row["p_baseline"] < 0.05) == (not row["baseline_low"] <= 0 <= row["baseline_high"]), row

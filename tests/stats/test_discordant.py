@@ -12,6 +12,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import binom, binomtest, t
 
 from tests.errors import refuses
+from toolkit.show.tables.table_content import PValue
 from toolkit.stats import Settings, differences, interval, paired_interval, summarise
 from toolkit.stats.limits.discordant import exact_p_value, mid_p_value, score_p_value, tango_limits
 from toolkit.stats.metrics.resamples import fewest_examples
@@ -207,3 +208,15 @@ def test_groups_of_policies_are_compared_as_a_run_compares_them(made, factory) -
         assert found.filter(policy=first).rows() == run.filter(policy=first, baseline=second, metric="accuracy").rows()
     with refuses("unknown", "`metric`", "'acuracy'"):
         differences(one, names, "acuracy", [["a", "b"]], settings=settings)
+
+
+@pytest.mark.parametrize("resamples", [200, 10_000])
+def test_no_p_value_of_resamples_is_smaller_than_these_can_show(resamples: int) -> None:
+    """A policy that is right on 80 more of 100: resamples give 2 / (B + 1) at least, clusters' t may give less."""
+    right, wrong, settings = np.arange(100) < 90, np.arange(100) < 10, Settings(resamples=resamples)
+    alone = paired_interval(right * 1.0, wrong * 1.0, settings=settings)
+    assert alone.p_value == pytest.approx(2 / (resamples + 1))
+    assert "<" not in PValue().show(alone.p_value)
+    clusters = paired_interval(right * 1.0, wrong * 1.0, cluster=np.arange(100) % 50, settings=settings)
+    assert 0 < float(clusters.p_value or 0) < 1e-4
+    assert PValue().show(clusters.p_value) == "< .0001"

@@ -63,6 +63,16 @@ def test_no_share_where_the_headroom_is_not_told_from_none() -> None:
     assert np.isnan(none.share).all()
 
 
+@pytest.mark.parametrize("clusters", [16, 80])
+def test_a_policy_as_good_as_the_oracle_everywhere_may_be_worse_elsewhere(clusters: int) -> None:
+    base, oracle = np.zeros((2, 80))
+    base[::2], oracle[:76] = 1, 1
+    store = store_of(np.stack([base, oracle, oracle]), np.arange(80) % clusters)
+    found = captured_shares(store, "correct", 0, 2, SETTINGS)
+    assert (found.share[1], found.method[1]) == (1, "tango")
+    assert found.low[1] == pytest.approx(1 + float(tango_limits(0, 0, clusters)[0]) / found.room)
+
+
 def test_clusters_are_the_units() -> None:
     """Ten copies of each example in a cluster say no more than the examples."""
     rng = np.random.default_rng(1)

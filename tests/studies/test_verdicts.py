@@ -35,6 +35,7 @@ def test_a_few_examples_rule_out_no_loss() -> None:
     """460 examples have not met a total loss of one in a hundred: 461 do."""
     assert answer_on_loss(IntervalCell(0.0, 0.0, 0.0), 0.01, 460) is UNDECIDED
     assert answer_on_loss(IntervalCell(0.0, 0.0, 0.0), 0.01, 461) is NO
+    assert answer_on_loss(IntervalCell(0.2, 0.1, 0.3), 0.01, 80) is NO  # a gain
 
 
 def test_what_decides_among_several_places_is_shown() -> None:

@@ -136,12 +136,11 @@ class _PairedEvidence:
         """How many examples would show, with POWER, that such a difference clears a bound; None if it points away."""
         if interval.difference is None:
             return None
+        if above and bound < 0:  # a loss is ruled out
+            fewest = (fewest_examples(-bound) or 0) * interval.n // self.count_units(interval.n)
+            return interval.variance.needed_to_keep(interval.difference, -bound, fewest, interval.level)
         distance = interval.difference - bound if above else bound - interval.difference
-        needed = interval.variance.needed(distance, level=interval.level, error=interval.variance.mean_error)
-        if needed is None or not (above and bound < 0):
-            return needed
-        fewest = fewest_examples(-bound) or 0  # a loss is ruled out
-        return needed.at_least(fewest * interval.n // self.count_units(interval.n))
+        return interval.variance.needed(distance, level=interval.level, error=interval.variance.mean_error)
 
     def count_units(self, examples: int) -> int:
         """How many clusters there are; without clusters, how many examples."""

@@ -27,10 +27,11 @@ from replay.runs.passes.logged_order import detectable_points, smallest_detectab
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.runs.saved.display import group_inputs, ranked_input, whole_csv
+from replay.runs.saved.promise import is_mean
 from replay.runs.saved.provenance import PolicyRecord, policy_record, single_attempt_policy, usual_baseline
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
-from toolkit.columns import cost_named, with_columns
+from toolkit.columns import cost_named, metric_column, with_columns
 from toolkit.errors import ThinkbackError, counted, first_line, listed
 from toolkit.files import replacing
 from toolkit.imports.guessing.anything import as_log
@@ -63,6 +64,7 @@ from toolkit.show.tables.latex import COLUMN
 from toolkit.stats.curves.arrays import Interval
 from toolkit.stats.curves.roc import auc_intervals
 from toolkit.stats.limits.planning import POWER, difference_variance
+from toolkit.stats.many.compare import ACCURACY
 
 
 @dataclass(frozen=True)
@@ -122,9 +124,9 @@ MOST, STOPS = 3, 6
 """How many gates and reasons, and policies that may stop, the text names; the tables have all."""
 SIGNED, PERCENT = NumberWithInterval(1, 100.0, True), NumberWithInterval(1, 100.0)
 PARTS = {
-    SELECTION: ("in selection (it paid for a right trace and answered something else)", "a better vote or verifier"),
-    STOPPING: ("in stopping (a right trace was there, but it paid for none)", "paying for more traces"),
-    GENERATION: ("in generation (no trace is right)", "better or more traces"),
+    SELECTION: ("in selection (it paid for a better trace and answered something else)", "a better vote or verifier"),
+    STOPPING: ("in stopping (a better trace was there, but it paid for none)", "paying for more traces"),
+    GENERATION: ("in generation (no trace is better)", "better or more traces"),
 }
 """Part of the gap -> where it arises, and what would help."""
 
@@ -253,7 +255,8 @@ def _other_samples(result: Result) -> SameQuestions | None:
     """
     if not any(policy.answers for policy in result.policies):
         return None
-    names = {name for name in (result.leader, result.baseline, _single_attempt_policy(result)) if name is not None}
+    attempt = single_attempt_policy(result.policies, result.baseline)
+    names = {name for name in (result.leader, result.baseline, attempt) if name is not None}
     fewer = _smaller_votes(result, result.baseline)
     for name in fewer:
         same = result.same_questions(*sorted({*names, name}))
@@ -264,13 +267,9 @@ def _other_samples(result: Result) -> SameQuestions | None:
 
 
 def _same_gain(result: Result, same: SameQuestions | None) -> Iterator[str]:
-    attempt = _single_attempt_policy(result)
+    attempt = single_attempt_policy(result.policies, result.baseline)
     if attempt is not None:
         yield from _other_samples_sentences(result, same, result.baseline, attempt)
-
-
-def _single_attempt_policy(result: Result) -> str | None:
-    return single_attempt_policy(result.policies, result.baseline)
 
 
 def _order_warning(description: Description, result: Result) -> Iterator[str]:
@@ -326,10 +325,13 @@ def _cost_text(results: RankedInput, row: Ranked, other: Ranked) -> str:
 def _detectable_difference_sentence(result: Result, results: RankedInput) -> Iterator[str]:
     """A sentence on which differences to the baseline this number of examples shows."""
     real = [one.name for one in result.policies if not one.diagnostic and one.name != results.baseline]
-    rows = result.outcomes.select("policy", "example_id", "correct").filter(
+    column = metric_column(ACCURACY, result.columns)
+    if results.quality.rate and results.quality.quality and is_mean(results.quality):
+        column = results.quality
+    rows = result.outcomes.select("policy", "example_id", value=column.name).filter(
         pl.col("policy").is_in([*real, str(results.baseline)])
     )
-    by_policy = rows.collect().pivot("policy", index="example_id", values="correct").sort("example_id")
+    by_policy = rows.collect().pivot("policy", index="example_id", values="value").sort("example_id")
     shares, texts = {}, {}
     unit, strata = result.summariser.outcomes.examples.resampling_units(result.examples.sort("example_id"))
     for name in real if results.baseline in by_policy.columns else ():
@@ -343,8 +345,9 @@ def _detectable_difference_sentence(result: Result, results: RankedInput) -> Ite
         each = " to ".join(f"{texts[name]} of `{name}`" for name in ends)
         half = f", half of them from {100 * float(np.median([*shares.values()])):.2g} points on" * (len(shares) > 2)
         yield (
-            f"With {100 * POWER:g} % power these {counted(results.judged, 'example')} show differences to "
-            f"`{results.baseline}` from {each} on{half}. `thinkback plan` says what smaller ones take."
+            f"With {100 * POWER:g} % power these {counted(results.judged, 'example')} show differences in "
+            f"{column.label} to `{results.baseline}` from {each} on{half}. "
+            "`thinkback plan` says what smaller ones take."
         )
     elif text := smallest_detectable_text(results.judged):
         yield f"{text}."
@@ -391,7 +394,7 @@ def _headroom_sentences(result: Result, room: Headroom | None, results: RankedIn
     best = {name: cell_of(rest) for name, _, *rest in room.accuracy.iter_rows()}
     top, leader = best.get(room.oracle), result.leader
     if top is not None:
-        yield f"`{room.oracle}`, which sees gold, is right on {percent_text(top)}: no choice does better."
+        yield f"`{room.oracle}`, which sees gold, has {room.quality} {percent_text(top)}: no choice does better."
     if leader is None or room.baseline is None:
         return
     shares = {name: cells.get((name, SHARE)) for name in (leader, str(result.baseline)) if name != room.baseline}
@@ -399,10 +402,8 @@ def _headroom_sentences(result: Result, room: Headroom | None, results: RankedIn
         f"`{name}` {NumberWithInterval(0, 100.0).show(share)} %" for name, share in shares.items() if share is not None
     ]
     if known_shares:
-        yield (
-            f"Of the way from `{room.baseline}` to `{room.oracle}` (limits for all policies at once): "
-            f"{'; '.join(known_shares)}."
-        )
+        way = f"Of the way in {room.quality} from `{room.baseline}` to `{room.oracle}`"
+        yield f"{way} (limits for all policies at once): {'; '.join(known_shares)}."
     elif shares:
         yield f"`{room.baseline}` and `{room.oracle}` are not told apart, so there are no shares of the headroom."
     name = str(result.baseline)  # which no number here has chosen
@@ -414,7 +415,8 @@ def _headroom_sentences(result: Result, room: Headroom | None, results: RankedIn
         lacking = PERCENT.show(IntervalCell(1 - right.estimate, low, high, right.mark))
         listed_parts = ", ".join(f"{PERCENT.show(cell)} {PARTS[part][0]}" for part, cell in known.items())
         most = max(known, key=lambda part: known[part].estimate)
-        yield f"`{name}` lacks {lacking} points to always right: {listed_parts}. Most would come from {PARTS[most][1]}."
+        most_from = f"Most would come from {PARTS[most][1]}"
+        yield f"`{name}` lacks {lacking} points of {room.quality} to 100: {listed_parts}. {most_from}."
 
 
 def _gate_sentences(result: Result, results: RankedInput) -> Iterator[str]:

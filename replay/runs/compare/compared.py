@@ -26,7 +26,6 @@ from toolkit.show import (
 )
 from toolkit.show.ranking.ranking import MARKED, mark_reasons
 from toolkit.show.tables.table_content import PValue
-from toolkit.stats.many.compare import ACCURACY
 from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 
 FIX, FLIP, OTHER = "fix", "flip", "other answer"
@@ -245,9 +244,9 @@ class ComparedPolicies:
         if self.same is None:
             yield f"{OTHER_SAMPLES}: – (policies of two results)."
             return
-        quality = metric_column(ACCURACY, self.columns)
-        parts = [self.same.variation_phrase(*names) for names in ((first,), (second,), (first, second))]
-        yield self.same.sentence(f"{quality.label} of {parts[0]}", *parts[1:])
+        yield self.same.sentence(
+            *(self.same.variation_phrase(*names) for names in ((first,), (second,), (first, second)))
+        )
 
     def _few_units_message(self) -> dict[str, str]:
         return FEW | FEW_CLUSTERS if self.clustered else FEW

@@ -137,7 +137,7 @@ class Headroom:
         if self.parts:
             if self.frame["measure"].is_in(GAP).any():
                 yield (
-                    "The gap to 100 % in points: generation, no trace is right that it might have answered with; "
+                    "The gap to 100 % in points: generation, no trace is better that it might have answered with; "
                     "stopping, one is, but it paid for none; selection, it paid for one and answered something else."
                 )
         else:

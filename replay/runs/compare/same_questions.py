@@ -130,7 +130,7 @@ class SameQuestions:
 
     def sentence(self, *phrases: str) -> str:
         """A sentence on what other samples would show of some policies."""
-        return f"{OTHER_SAMPLES}: {'; '.join(phrases)}."
+        return f"{OTHER_SAMPLES}, {self.quality}: {'; '.join(phrases)}."
 
     def table(self, baseline: str | None = None, limit: int | None = None) -> Table:
         """Accuracies, the best first, with differences to a `baseline` if there is one; at most `limit` policies."""

@@ -25,6 +25,7 @@ from toolkit.show import SIMULATED, RankedInput, Table, ranked_table, short_name
 from toolkit.show.ranking.ranking import Ranked, rank, swept_text
 from toolkit.show.ranking.results import main_finding, no_frontier
 from toolkit.show.tables.table_content import DASH, TableColumn
+from toolkit.stats.many.compare import ACCURACY
 
 BEST = 3
 """How many of the best policies have a line on what other samples would show."""
@@ -74,7 +75,8 @@ def _other_samples(result: Findings, folder: SavedFolder) -> Iterator[str]:
     """Lines on what other samples of the same questions would show of the best policies, if that is saved."""
     if folder.has_file(SAME_QUESTIONS):
         frame = pl.read_parquet(folder.verified_path(SAME_QUESTIONS))
-        same = SameQuestions(frame, result.summariser.settings.level, result.log_name, result.simulated, {})
+        level, quality = result.summariser.settings.level, metric_column(ACCURACY, result.columns).label
+        same = SameQuestions(frame, level, result.log_name, result.simulated, {}, quality)
         alone = frame.filter(pl.col("other").is_null(), pl.col("error").is_not_null())
         names = alone.sort("estimate", descending=True, maintain_order=True)["policy"].head(BEST)
         if len(names):

@@ -86,7 +86,7 @@ class Promise:
     @classmethod
     def promise_on_limits(cls, limits: Sequence[Limit], result: Findings) -> Promise | None:
         """The promise on those limits that are relative to the baseline, on a mean over examples; None without any."""
-        able = tuple(limit for limit in limits if limit.relative == "+" and _is_mean(_limited_column(result, limit)))
+        able = tuple(limit for limit in limits if limit.relative == "+" and is_mean(_limited_column(result, limit)))
         return cls(able, result) if able and result.baseline is not None else None
 
     @property
@@ -100,7 +100,7 @@ class Promise:
             tested, {self.baseline, *self.policies_likely_to_pass()}
         )  # a limit is no farther than the estimate
         names = [name for members in able.values() for name in members if name != self.baseline]
-        low = self._lower_limits(names, shares) if names and not self._has_too_few_units() else {}
+        low = self._lower_limits(names, shares) if names else {}
         return PassedPolicies(policies_before_failure(tested, {self.baseline, *low}), low, shares)
 
     def policies_likely_to_pass(self) -> set[str]:
@@ -114,7 +114,7 @@ class Promise:
 
     def _lower_limits(self, names: Sequence[str], families: int) -> dict[str, float]:
         """Lower limits, by the first limit, of the differences of those policies that keep to every limit; differences
-        are turned so that more is better.
+        are turned so that more is better. With too few questions for a loss only gains keep to a limit.
         """
         summariser, names = self.result.summariser, [self.baseline, *names]
         settings = replace(summariser.settings, level=1 - 2 * ERROR / families)
@@ -132,23 +132,21 @@ class Promise:
             settings=settings,
         ).comparisons
         sure: list[dict[str, float]] = []
-        for limit in self.limits:
+        units = resampling_units(self.result.examples).n_unique()
+        for limit, fewest in zip(self.limits, self._fewest_questions(), strict=True):
             ends = tables.filter(metric=limit.metric, baseline=self.baseline).drop_nulls("low")
             end = pl.col("low") if limit.sign == ">=" else -pl.col("high")
-            rows = ends.select("policy", end=end).filter(pl.col("end") >= -limit.allowed_loss)
+            enough = (pl.col("end") > 0) | (units >= fewest)
+            rows = ends.select("policy", end=end).filter(pl.col("end") >= -limit.allowed_loss, enough)
             sure.append(dict(rows.iter_rows()))
         return {name: low for name, low in sure[0].items() if all(name in one for one in sure)}
 
     def _fewest_questions(self) -> list[int]:
-        """The fewest questions, by limit, on which a sample without any loss would rule out so large a loss of a share;
-        0 where the limit allows no loss, or is on no share.
+        """The fewest questions that rule out so large a loss of a share, by limit; 0 where none is allowed, or of no
+        share.
         """
         able = [limit.allowed_loss if _limited_column(self.result, limit).share else 0.0 for limit in self.limits]
         return [(fewest_examples(min(allowed, 0.999)) or 0) if allowed > 0 else 0 for allowed in able]
-
-    def _has_too_few_units(self) -> bool:
-        """Whether there are fewer questions than any sample needs to pass."""
-        return resampling_units(self.result.examples).n_unique() < max(self._fewest_questions())
 
     def questions(self, name: str, families: int) -> NeededQuestions | None:
         """How many questions would show that a policy keeps to the limits; None where no number would."""
@@ -165,11 +163,11 @@ class Promise:
             difference = (one[column].cast(pl.Float64) - base[column].cast(pl.Float64)).to_numpy()
             gain = difference * (1 if limit.sign == ">=" else -1)
             variance = difference_variance(gain, cluster=units, strata=strata)
-            distance = float(np.nanmean(gain if weight is None else gain * weight)) + limit.allowed_loss
-            needed = variance.needed(distance, level=1 - 2 * ERROR / families, error=variance.mean_error)
+            mean = float(np.nanmean(gain if weight is None else gain * weight))
+            needed = variance.needed_to_keep(mean, limit.allowed_loss, fewest, 1 - 2 * ERROR / families)
             if needed is None:
                 return None
-            numbers.append(needed.at_least(fewest))
+            numbers.append(needed)
         return max(numbers, key=lambda one: one.number)
 
 
@@ -196,7 +194,7 @@ def _limited_column(result: Findings, limit: Limit) -> OutcomeColumn:
     return metric_column(limit.metric, result.columns)
 
 
-def _is_mean(column: OutcomeColumn) -> bool:
+def is_mean(column: OutcomeColumn) -> bool:
     """Whether a metric is the mean of a column of outcomes."""
     return not (column.computed or column.family)
 

@@ -219,13 +219,6 @@ class Ranked:
     tried: int = 0  # policies that could have led
     baseline: bool = False
 
-    def apart_by_p_alone(self, level: float) -> bool:
-        """Whether the p-value tells the policy apart from the baseline although its interval does not."""
-        apart = self.difference
-        if apart is None or apart.low is None or apart.high is None or self.p_value is None:
-            return False
-        return self.p_value < 1 - level and apart.low <= 0 <= apart.high
-
     @property
     def remark(self) -> str:
         """The remark that the policy's row ends with."""

@@ -344,10 +344,7 @@ def _explanation_notes(
         text += f"; its {100 * results.level:g} % intervals hold for all policies at once." if at_once else "."
         yield ColumnNote(text, ("difference",))
         if len(results.ranks):
-            text = "p: two-sided, adjusted for all differences to the baseline"
-            if any(row.apart_by_p_alone(results.level) for row in ranked):
-                text += ", step by step, so it may tell apart where Δ does not"
-            yield ColumnNote(f"{text}.", ("p_adjusted",))
+            yield ColumnNote("p: two-sided, adjusted for all differences to the baseline.", ("p_adjusted",))
     keys = {column.key for column in columns}
     extra = [column for column in results.columns if column.needs and column.metric in keys]
     if extra:
@@ -360,7 +357,7 @@ def _explanation_notes(
         above = f"above {f'−{size}' if results.margin else 0}"
         rule = f"the upper end of Δ is below {size}" if falling else f"the lower end of Δ is {above}"
         fewest = fewest_examples(results.margin) if share else None
-        few = f", claimed from {fewest:,} examples on" if fewest is not None and results.judged < fewest else ""
+        few = f", on fewer than {fewest:,} examples 0" if fewest is not None and results.judged < fewest else ""
         yield ColumnNote(f"not worse: {rule}{' points' * share}{few}.", ("not_worse",), code="not_worse")
     most = "most" if falling else "least"
     text = f"Pareto ●: no other policy has at {most} this {results.quality.label} {results.cost.lower_text}."

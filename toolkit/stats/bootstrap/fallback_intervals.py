@@ -48,6 +48,7 @@ from toolkit.stats.limits.fieller import (
     moment_sums,
 )
 from toolkit.stats.limits.intervals import clip_limits, clopper_pearson, hybrid_interval, wilson, wilson_limits
+from toolkit.stats.limits.student import agree_on_zero
 from toolkit.stats.limits.studentised import FEW_UNITS, Spread
 from toolkit.stats.metrics.metrics import F1, Metric
 from toolkit.stats.metrics.resamples import Settings
@@ -502,6 +503,14 @@ def _clip_to_range(chosen: _IntervalChoice) -> None:
             )
 
 
+def _agree_with_p_values(chosen: _IntervalChoice) -> None:
+    """Makes the limits of differences and reductions, and their p-values, say the same of 0."""
+    results = chosen.results
+    for kind in (SeriesKind.DIFFERENCE, SeriesKind.REDUCTION):
+        parts = (results.value[kind], results.low[kind], results.high[kind], results.p_value[kind])
+        results.low[kind], results.high[kind], results.p_value[kind] = agree_on_zero(*parts, chosen.settings.level)
+
+
 CHOICES: tuple[tuple[Callable[[_IntervalChoice], bool], Callable[[_IntervalChoice], None]], ...] = (
     (lambda chosen: True, _set_bootstrap_intervals),  # percentile or BCa; studentised, of costs with long tails
     (lambda chosen: chosen.sample.has_single_units, _set_rare_event_limits),  # Wilson
@@ -511,5 +520,6 @@ CHOICES: tuple[tuple[Callable[[_IntervalChoice], bool], Callable[[_IntervalChoic
     (lambda chosen: chosen.sample.has_single_units, _set_f1_limits),  # Wilson of Jaccard's index, delta method
     (lambda chosen: True, _withhold_zero_costs),  # a dash
     (lambda chosen: True, _clip_to_range),
+    (lambda chosen: True, _agree_with_p_values),
 )
 """The rule: (condition, function that sets intervals), applied in order, each replacing earlier intervals."""

@@ -40,19 +40,21 @@ MOST_QUESTIONS, LOG_MOST = 10_000_000, 700.0
 class NeededQuestions:
     """The number of questions that show a difference, and its range; `high` None: perhaps no number suffices.
 
-    `upper`: whether the number allows for a pilot that is too small to go by the estimate.
+    `upper`: whether the number allows for a pilot that is too small to go by the estimate; `fewest`: what another rule
+    needs in any case.
     """
 
     number: int
     low: int
     high: int | None
     upper: bool = False
+    fewest: int = 0
 
     @property
     def range_text(self) -> str:
         """The range in words, for a report."""
-        high = "no number" if self.high is None else f"{_two_digits(self.high, math.ceil):,}"
-        return f"{100 * RANGE:g} % range {_two_digits(self.low, math.floor):,} to {high}"
+        high = "no number" if self.high is None else self._rounded(self.high, math.ceil)
+        return f"{100 * RANGE:g} % range {self._rounded(self.low, math.floor)} to {high}"
 
     @property
     def number_text(self) -> str:
@@ -60,14 +62,20 @@ class NeededQuestions:
         lower end stands for the number.
         """
         if self.high is None or self.high > WIDE * self.low:
-            return f"at least {_two_digits(self.low, math.floor):,} questions ({self.range_text})"
+            return f"at least {self._rounded(self.low, math.floor)} questions ({self.range_text})"
         ends = "" if self.low == self.high else f" ({self.range_text})"
-        return f"about {_two_digits(self.number, math.ceil):,} questions{ends}"
+        return f"about {self._rounded(self.number, math.ceil)} questions{ends}"
+
+    def _rounded(self, number: int, towards: Callable[[float], int]) -> str:
+        """A number rounded to two digits by a function such as `math.ceil`; `fewest` is exact, and stays as it is."""
+        unit = 1 if number == self.fewest else 10 ** max(len(str(number)) - 2, 0)
+        return f"{towards(number / unit) * unit:,}"
 
     def at_least(self, number: int) -> NeededQuestions:
         """The same numbers raised to at least `number`, which another rule needs."""
         high = None if self.high is None else max(self.high, number)
-        return replace(self, number=max(self.number, number), low=max(self.low, number), high=high)
+        most = max(self.fewest, number)
+        return replace(self, number=max(self.number, number), low=max(self.low, number), high=high, fewest=most)
 
 
 @dataclass(frozen=True)
@@ -136,6 +144,15 @@ class DifferenceVariance:
             return None
         return NeededQuestions(number, low, high, self.is_small_pilot).at_least(agreeing)
 
+    def needed_to_keep(self, gain: float, allowed: float, fewest: int, level: float) -> NeededQuestions | None:
+        """The number of questions that show a mean gain of the pilot, or that no loss is as large as is `allowed`: of
+        these two the smaller, the latter `fewest` at least. None where no number would.
+        """
+        within, better = (self.needed(one, level=level, error=self.mean_error) for one in (gain + allowed, gain))
+        if within is None or (better is not None and better.number < fewest):
+            return None if within is None else better
+        return within.at_least(fewest)
+
     def detectable(self, questions: float, *, level: float = 0.95, power: float = POWER, end: int = 0) -> float | None:
         """The smallest difference that so many questions show with a power, the inverse of `needed`; None above 1.
 
@@ -175,12 +192,6 @@ def _question_number(value: float, difference: float, level: float, power: float
 
 def _whole_questions(number: float) -> int | None:
     return max(math.ceil(number - 1e-9), 1) if number <= MOST_QUESTIONS else None
-
-
-def _two_digits(number: int, towards: Callable[[float], int]) -> int:
-    """A number of questions rounded to two digits by the function `towards`, such as `math.ceil`."""
-    unit = 10 ** max(len(str(number)) - 2, 0)
-    return towards(number / unit) * unit
 
 
 def difference_variance(

@@ -72,6 +72,19 @@ def two_sided_p(size: Floats) -> Floats:
     return np.array([math.erfc(one) for one in (size / math.sqrt(2)).ravel().tolist()], np.float64).reshape(size.shape)
 
 
+def agree_on_zero(
+    value: Floats, low: Floats, high: Floats, p_value: Floats, level: float
+) -> tuple[Floats, Floats, Floats]:
+    """Limits and p-values of differences (arrays), moved so that both say the same of 0: where the limits alone hold
+    it the p-value is that of normal ones as far out; where the p-value alone does not rule it out the limits reach it.
+    """
+    moved, back = (p_value < 1 - level) & (low <= 0) & (high >= 0), p_value >= 1 - level
+    size = np.abs(value[moved]) / np.where(value > 0, value - low, high - value)[moved]
+    p_value = p_value.copy()
+    p_value[moved] = np.maximum(two_sided_p(NORMAL.inv_cdf((1 + level) / 2) * size), 1 - level)
+    return np.where(back, np.minimum(low, 0.0), low), np.where(back, np.maximum(high, 0.0), high), p_value
+
+
 def normal_deviation(size: Floats, freedom: ArrayLike) -> Floats:
     """Absolute deviations of Student's distribution as normal ones of the same tail (Wallace 1959)."""
     freedom = np.maximum(freedom, 1)

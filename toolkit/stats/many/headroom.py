@@ -53,8 +53,9 @@ def captured_shares(
     at the level (Student's t over the resampling units) is divided by for nobody. The limits are percentiles of the
     resampled ratio; Fieller's with clusters, and, marked, below fifty examples that the oracle alone has right. Where a
     policy differs from the baseline on fewer than twenty examples its limits reach at least as far as Tango's of the
-    gain, over the headroom; with clusters, where it differs on none, with these as trials. Outcomes that differ in part
-    count as the examples that they are worth. The limits of the shares of the policies `among` hold all at once.
+    gain, over the headroom; with clusters, where it differs on none, with these as trials. So does the lower limit of
+    one that differs from the oracle on none. Outcomes that differ in part count as the examples that they are worth.
+    The limits of the shares of the policies `among` hold all at once.
     """
     units, everyone = Units(store), range(store.policies)
     sums, has = ([Statistic(kind, column, p) for p in everyone] for kind in ("sum", "has"))
@@ -69,11 +70,13 @@ def captured_shares(
     if room <= 0 or not alike[oracle]:
         return _HeadroomShares(none, none, none, room, nobody)
     moments, moves, alone = np.zeros((7, store.policies)), np.zeros((6, store.policies)), np.zeros(2)
+    behind = np.zeros(store.policies)
     wanted = np.unique(np.append(rows, weights[baseline]))
     place, weight = np.searchsorted(wanted, rows), int(np.searchsorted(wanted, weights[baseline]))
     for block in units.chunks([scan.statistics[i] for i in wanted]):
         change = block[place] - block[place[baseline]]
         moves += gains_and_losses(change)
+        behind += gains_and_losses(change - change[oracle])[2:4].sum(axis=0)
         ahead = np.maximum(change[oracle], 0.0)
         alone += ahead.sum(), (ahead**2).sum()
 
@@ -102,6 +105,9 @@ def captured_shares(
     trials = np.full(int(few.sum()), float(count if independent else units.kish))
     least, most = tango_limits(*as_whole_pairs(moves[0, few], moves[1, few], moves[4, few], trials), level)
     low[few], high[few] = np.fmin(low[few], least / room), np.fmax(high[few], most / room)
+    level_with = alike & (behind == 0)
+    few[level_with], trials = True, float(count if independent else units.kish)
+    low[level_with] = np.fmin(low[level_with], 1 + tango_limits(0, 0, trials, level)[0] / room)
     known = alike & (pairs.y**2 * (pairs.units - 1) > single_critical_value(alone_level, units.kish) ** 2 * pairs.yy)
     ends = np.isin(np.arange(len(gain)), [baseline, oracle])
     share = np.where(known, share, np.nan)

@@ -18,7 +18,7 @@ from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResults
 from toolkit.stats.limits.clusters import FEWEST_CLUSTERS
 from toolkit.stats.limits.discordant import tango_limits
-from toolkit.stats.limits.student import shared_level, single_critical_value
+from toolkit.stats.limits.student import agree_on_zero, shared_level, single_critical_value
 from toolkit.stats.many.simultaneous import FEW_UNITS, MOST_PAIRED, RankRoles, covariance_of, normal_draws, significance
 from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.resamples import Settings
@@ -71,11 +71,14 @@ def ranks_of(
             values[place, :7], critical = significance(sample, one, ranking.standing, block, settings)
             _cap_by_single_comparison(values[place, :4], ranking, numbers[place], results, pairs, settings.level)
             if ranking.standing.baseline is not None:
-                alone = results.p_value[SeriesKind.DIFFERENCE, 0, numbers[place]]
+                slot = SeriesKind.DIFFERENCE, 0, numbers[place]
+                alone = np.fmax(results.p_value[slot], pairs.exact_p[0, numbers[place]])
                 values[place, 4] = np.maximum(values[place, 4], alone)
                 values[place, 5:7] = _baseline_limits(
                     sample, numbers[place], values[place, 5:7], critical, results, pairs, settings
                 )
+                moved = agree_on_zero(results.value[slot], *values[place, [5, 6, 4]], settings.level)
+                values[place, [5, 6, 4]] = moved
                 values[place, 5:7, ranking.standing.baseline] = np.nan
         if covariance is not None and len(wanted) > 1 and sample.units.kish >= FEW_UNITS:
             values[1, 7] = _front_shares(wanted[0], wanted[1], covariance, ranking.standing.among, settings)

@@ -98,7 +98,7 @@ UNSEEN = 0.01
 
 
 def fewest_examples(margin: float) -> int | None:
-    """The number of examples below which no loss of a margin can be ruled out, even if policies always agree.
+    """The number of examples below which a policy no better than another isn't shown to lose no more than a margin.
 
     From −ln(.01)/margin on, 461 for one point: a sample can't show what it has not met, and a share of total losses as
     large as the margin is missed by fewer than 1 % of such samples. None for a margin of 0.
@@ -107,11 +107,11 @@ def fewest_examples(margin: float) -> int | None:
 
 
 def not_worse(low: float, margin: float, units: int) -> bool:
-    """Whether a gain's interval rules out a loss of `margin`. Its lower limit must be above −margin, and there must be
-    enough `units` (examples, or clusters) to have met rare total losses.
+    """Whether a gain's interval rules out a loss of `margin`. Its lower limit must be above −margin. Unless it shows a
+    gain, there must be enough `units` (examples, or clusters) to have met rare total losses.
     """
     fewest = fewest_examples(margin)
-    return low > -margin + ROUNDING and (fewest is None or units >= fewest)
+    return low > -margin + ROUNDING and (low > 0 or fewest is None or units >= fewest)
 
 
 class Resamples:
