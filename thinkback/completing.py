@@ -12,6 +12,8 @@ from typing import Any
 
 import typer
 
+from toolkit.errors import ThinkbackError
+
 MOST_BYTES = 2**24
 """Of a file that is read for the names in it."""
 
@@ -22,7 +24,14 @@ def completion(kind: str) -> Callable[[typer.Context, str], list[str]]:
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         try:
             names = [name for name in dict.fromkeys(KINDS[kind](ctx.params)) if name.startswith(incomplete)]
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):  # a line that is not whole yet
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            ThinkbackError,
+        ):  # a line that is not whole yet
             return []
         bash = os.environ.get("_THINKBACK_COMPLETE", "").endswith("bash")  # other shells quote by themselves
         return [re.sub(r"([^\w@%+=:,./-])", r"\\\1", name) for name in names] if bash else names
@@ -33,12 +42,19 @@ def completion(kind: str) -> Callable[[typer.Context, str], list[str]]:
 def _policy_names(given: Mapping[str, Any]) -> Iterator[str]:
     """Policies of the result or of the policy file that stands on the line, sweeps by their name, too."""
     words = [str(given["result"])] if given.get("result") else os.environ.get("COMP_WORDS", "").split()
-    places = [Path(word) / inner / "run.json" for word in words for inner in ("", "result")]  # click may not know yet
+    places = [
+        Path(word) / inner / "run.json" for word in words for inner in ("", "result", "../result")
+    ]  # click may not know yet
     if (place := next(filter(Path.is_file, places), None)) is not None:
         for one in json.loads(_read_text(place))["policies"]:
             yield from (one["name"], one["sweep"])
     elif isinstance(file := given.get("policies"), str | Path):
         yield from (one["name"] for one in tomllib.loads(_read_text(Path(file)))["policy"])
+    elif (log := next((word for word in words if (Path(word) / "manifest.json").is_file()), None)) is not None:
+        from replay.policies.suite import suite
+        from replay.policies.toml import load_policies
+
+        yield from (one.name for one in load_policies(suite(log).text).policies)
 
 
 def _read_text(path: Path) -> str:

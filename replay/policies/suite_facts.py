@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -210,7 +211,9 @@ def read_facts(
             paid=paid.get(name),
             models=models[name],
         )
-        for name, size in sorted(sizes.items(), key=lambda item: (item[1], paid.get(item[0], inf), item[0]))
+        for name, size in sorted(
+            sizes.items(), key=lambda item: (item[1], paid.get(item[0], inf), _with_numbers(item[0]))
+        )
         if name not in contents.stopped | contents.ordered
     )
     rounds, fewer = _rounds_pools(log, contents, examples)
@@ -226,6 +229,11 @@ def read_facts(
         tuple(sorted((contents.stopped | contents.ordered) & sizes.keys())),
         {pool: size for pool, size in contents.sizes.items() if pool not in contents.stopped},
     )
+
+
+def _with_numbers(name: str) -> list[str | int]:
+    """The parts of a name, its digits as numbers: budget 512 comes before 2048."""
+    return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"(\d+)", name))]
 
 
 def _check_pools(log: Log, contents: Contents) -> tuple[ChecksPool, ...]:

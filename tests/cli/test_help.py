@@ -153,6 +153,8 @@ def test_an_option_takes_several_numbers_of_its_kind() -> None:
         ("report mylog --metric macro", {"macro_f1"}),
         ("tune mylog --cost com", {r"completion\ tokens"}),
         ("figure nowhere forest --baseline ", set()),
+        ("explain nowhere --policy ", set()),
+        ("explain mylog --policy maj", {"majority@2", "majority@4"}),
     ],
 )
 def test_a_shell_completes_policies_metrics_costs_and_figures(
@@ -162,6 +164,8 @@ def test_a_shell_completes_policies_metrics_costs_and_figures(
     policies = [{"name": name, "sweep": name} for name in ("one sample (mean)", "majority@2")]
     (tmp_path / "page" / "result" / "run.json").write_text(json.dumps({"policies": policies}), encoding="utf-8")
     (tmp_path / "p.toml").write_text('[[policy]]\nname = "stop"\n[[policy]]\nname = "vote"\n', encoding="utf-8")
+    if "mylog --policy" in line:
+        thinkback("simulate", "--examples", "12", "--traces", "4", "--seed", "1", "--out", "mylog")
     words = f"thinkback {line}"
     for name, value in {"_THINKBACK_COMPLETE": "complete_bash", "COMP_WORDS": words}.items():
         monkeypatch.setenv(name, value)

@@ -266,6 +266,17 @@ def test_of_two_models_the_dearest_by_tokens_is_the_baseline(dear: str, tmp_path
     assert report(write_log(tmp_path / "log", name="two", tables=made), resamples=50).result.baseline == dear
 
 
+def test_a_name_of_a_column_is_one_of_the_log(log: Path) -> None:
+    with refuses("unknown", "`question`", "tb.log"):
+        report(log, question="q")
+
+
+def test_of_budgets_without_tokens_the_smallest_is_the_baseline(tmp_path: Path) -> None:
+    pools = {f"budget={b}": {f"e{i}": [("A" if i % 3 else "B", None)] for i in range(40)} for b in (2048, 512, 8192)}
+    log = write_log(tmp_path / "log", name="budgets", tables=tables(pools, {f"e{i}": "A" for i in range(40)}))
+    assert report(log, resamples=50).result.baseline == "budget=512"
+
+
 def test_areas_do_not_depend_on_the_order_of_the_scores(
     made: LogReport, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -226,6 +226,8 @@ def test_a_run_and_judgements_of_trec(tmp_path: Path) -> None:
     (tmp_path / "run.txt").write_text(run, encoding="utf-8")
     (tmp_path / "qrels.txt").write_text(judged, encoding="utf-8")
     check(imported(tmp_path, tmp_path / "run.txt", tmp_path / "qrels.txt"), Expected(verifications=N * K))
+    with refuses("not-found", f"{tmp_path / 'qrels.txt'} {tmp_path / 'run.txt'}"):
+        guess_mapping([str(tmp_path)])
 
 
 def test_questions_without_outputs_are_told_as_such(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from toolkit.show import (
     ranked_table,
     short_names,
 )
+from toolkit.show.ranking.one_column import abbreviated_names
 from toolkit.show.ranking.ranking import MARKED, MARKED_IN_CLUSTERS, UNLIKE_CALLS, WithinMargin
 from toolkit.show.ranking.results import cheapest_within, main_finding
 from toolkit.show.tables.table_content import IntervalCell
@@ -628,6 +629,21 @@ def is_first() -> pl.Expr:
 def test_traces_have_a_column_where_they_are_known(results: RankedInput) -> None:
     made = with_metric(results, "traces", {"vote": 4.0})
     assert [c.name for c in ranked_table(made).columns][3:6] == ["tokens", "calls", "traces"]
+
+
+def test_names_for_one_column() -> None:
+    """As papers have them; two that would be one stay as they are called."""
+    called = {
+        "a": "small, then big where conf is low[gate.below=0.67]",
+        "b": "small, then big: majority@4 where unsure",
+        "c": "adaptive consistency 0.95",
+        "d": "best of 8 by rm",
+        "e": "majority@8",
+    }
+    short = ["small→big (conf < .67)", "small→big: maj@4 (unsure)", "AC .95", "BoN@8 (rm)", "maj@8"]
+    assert [*abbreviated_names(called).values()] == short
+    same = {"a": "majority@8", "b": "maj@8"}
+    assert abbreviated_names(same) == same
 
 
 def test_short_names() -> None:

@@ -6,6 +6,7 @@ import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from replay.runs.saved.provenance import PolicyRecord, policy_record, single_att
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.columns import cost_named, metric_column, with_columns
-from toolkit.errors import ThinkbackError, counted, first_line, listed
+from toolkit.errors import ThinkbackError, UnknownError, counted, first_line, listed
 from toolkit.files import replacing
 from toolkit.imports.guessing.anything import as_log
 from toolkit.log import AnyLog, Description, Log, describe_log
@@ -615,6 +616,12 @@ def report(
     `options` (settings, resamples, measure …) goes to `replay.run`. Raises ThinkbackError for anything wrong with the
     log, the policies or the settings.
     """
+    unknown = [name for name in options if name not in signature(run).parameters]
+    if unknown:
+        raise UnknownError(
+            f"`report` takes no {listed(unknown)}; where these name columns of a frame, give them to `tb.log`, and its"
+            " log here"
+        )
     opened_log = as_log(log)
     description = describe_log(opened_log)
     standard, missing, not_drawn = None, list[str](), list[str]()

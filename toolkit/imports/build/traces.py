@@ -140,7 +140,8 @@ def _check_one_file(rows: SourceRows, frame: pl.DataFrame, again: pl.Series) -> 
 def _run_options(first_path: str, second_path: str) -> str:
     """The options that make the runs of two files separate pools."""
     first, second = PurePosixPath(first_path), PurePosixPath(second_path)
-    pattern = f"{{run}}/*{first.suffix}" if first.name == second.name else f"{{run}}{first.suffix}"
+    pattern = f"{{run}}{first.suffix}" if first.suffix == second.suffix else "{run}"
+    pattern = f"{{run}}/*{first.suffix}" if first.name == second.name else pattern
     return f"--set 'path={pattern}' --set traces.pool=run"
 
 

@@ -11,6 +11,7 @@ import hashlib
 import io
 import lzma
 import re
+import shlex
 import shutil
 import tempfile
 import zipfile
@@ -43,6 +44,10 @@ _BROKEN = (OSError, EOFError, ValueError, ImportError, RuntimeError, KeyError, z
            lzma.LZMAError)  # fmt: skip
 _SMALL = 2**24
 _NO_NAMES = ("", "/", ".", "..")
+
+
+MOST_OFFERED = 3
+"""Files of a folder without tables that a message names."""
 
 
 @dataclass(frozen=True)
@@ -343,7 +348,11 @@ def _tables_of_folder(
     known = {name: place for name, place in known.items() if place != beside}
     if not known:
         endings = ", ".join(f"`{ending}`" for ending in TABLES)
-        raise NotFoundError(f"source `{source}`: no file in the folder, or below it, ends in one of {endings}")
+        others = sorted(map(there.address_of, places))[:MOST_OFFERED]
+        cure = f"; files of other endings are read by what they hold where they are named: {shlex.join(others)}"
+        raise NotFoundError(
+            f"source `{source}`: no file in the folder, or below it, ends in one of {endings}{cure * bool(others)}"
+        )
     if pattern is None:
         return [name for name, place in known.items() if "/" not in place] or list(known), 0
     places = {place: name for name, place in known.items()}

@@ -20,7 +20,9 @@ _SHORT = (
     (r"\bbest of (\d+) by ([^,:]+)", r"BoN@\1 (\2)"),
     (r"\bone sample \(mean\)", "one sample"),
     (r"\bwindow of ", "window "),
-    (r"(?<=AC )0(?=\.\d)", ""),
+    (r"^(.+), then (.+) where (.+) is low\[gate\.below=(.+)\]$", r"\1→\2 (\3 < \4)"),
+    (r"^(.+), then (.+) where (.+)$", r"\1→\2 (\3)"),
+    (r"(?<=AC |.< )0(?=\.\d)", ""),
 )
 """What the standard suite calls policies, and what papers do."""
 
