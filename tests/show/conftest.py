@@ -36,7 +36,7 @@ def results() -> RankedInput:
     rows, against, told = [], [], []
     for name, accuracy, tokens, calls, p_value in zip(NAMES, ACCURACY, TOKENS, CALLS, P_VALUES, strict=True):
         rows += [
-            (name, "accuracy", accuracy, accuracy - 0.03, accuracy + 0.03, 200, "percentile"),
+            (name, "accuracy", accuracy, accuracy - 0.03, accuracy + 0.03, 500, "percentile"),
             (name, "total_tokens", tokens, tokens - 50, tokens + 50, 200, "percentile"),
             (name, "calls", calls, calls, calls, 200, "percentile"),
             (name, "cost_eur", tokens / 1e7, None, None, 200, None),

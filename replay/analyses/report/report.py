@@ -618,10 +618,8 @@ def report(
     """
     unknown = [name for name in options if name not in signature(run).parameters]
     if unknown:
-        raise UnknownError(
-            f"`report` takes no {listed(unknown)}; where these name columns of a frame, give them to `tb.log`, and its"
-            " log here"
-        )
+        cure = "columns of a frame are named to `tb.log`, and its log is given here"
+        raise UnknownError(f"`report` takes no {listed(unknown)}; {cure}")
     opened_log = as_log(log)
     description = describe_log(opened_log)
     standard, missing, not_drawn = None, list[str](), list[str]()
