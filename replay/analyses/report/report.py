@@ -618,8 +618,7 @@ def report(
     """
     unknown = [name for name in options if name not in signature(run).parameters]
     if unknown:
-        cure = "columns of a frame are named to `tb.log`, and its log is given here"
-        raise UnknownError(f"`report` takes no {listed(unknown)}; {cure}")
+        raise UnknownError(f"`report` takes no {listed(unknown)}; columns are named to `tb.log`, whose log goes here")
     opened_log = as_log(log)
     description = describe_log(opened_log)
     standard, missing, not_drawn = None, list[str](), list[str]()
@@ -692,8 +691,8 @@ def _lead_sentences(result: Result, where: str | None, standard: bool) -> Iterat
     resamples = f"{settings.resamples:,} resamples paired by example, seed {settings.seed}"
     yield f"{replayed} of the log `{result.log_name}`.{against} In brackets {intervals} ({resamples})."
     if judged < FEW:
-        few = f"{counted(judged, 'question')} are few: only large differences show."
-        yield remark("few_questions", f"{few} `thinkback plan` says how many smaller ones take.")
+        few = f"{counted(judged, 'question')} show large differences only"
+        yield remark("few_questions", f"{few}; `thinkback plan` says how many show smaller ones.")
 
 
 def _mark_explanation(sections: Sequence[Section]) -> Iterator[str]:
