@@ -233,8 +233,8 @@ class ExampleLoops:
             prepared.fields,
             seed_of(recipe.seed, prepared.example_id, step.pool, 0),
             lambda file, fields: recipe.template(file).render(fields),
-            *(_rows_of_pools(example.logged.get(table, ()), step.of) for table in READ),
-            prepared.gold_documents,
+            gold_documents=prepared.gold_documents,
+            **{table: _rows_of_pools(example.logged.get(table, ()), step.of) for table in READ},
         )
         strand = _Strand(example, iter(()), step=step, pool=step.pool)  # type: ignore[arg-type]
         try:
