@@ -72,7 +72,7 @@ def test_sums_have_the_same_bits_whatever_else_is_summed(random_run, factory, ma
         assert np.array_equal(drawn(some), whole[list(some)])
 
 
-def test_another_shape_of_the_product_changes_nothing_that_is_shown(random_run, factory, monkeypatch):
+def test_another_shape_of_the_product_changes_nothing(random_run, factory, monkeypatch):
     one = random_run(5, 5000)
     settings = Settings(resamples=500)
 
@@ -80,14 +80,10 @@ def test_another_shape_of_the_product_changes_nothing_that_is_shown(random_run, 
         return summarise(factory(one), NAMES, labels=LABELS, baseline="b", settings=settings)
 
     first = tables()
-    monkeypatch.setattr("toolkit.stats.bootstrap.bootstrap.WIDTH", 1)
     monkeypatch.setattr("toolkit.stats.bootstrap.bootstrap.PRODUCT_ROWS", 1)
     second = tables()
     for name in ("summary", "comparisons"):
-        ours, theirs = getattr(first, name), getattr(second, name)
-        for column in ("low", "high", "p_value"):
-            if column in ours.columns:
-                assert theirs[column].to_list() == pytest.approx(ours[column].to_list(), rel=1e-12, abs=1e-12)
+        assert getattr(first, name).equals(getattr(second, name))
 
 
 PROGRAM = """

@@ -1,8 +1,9 @@
 """The paired bootstrap as one matrix product: statistics (statistics × units) times resample counts (units × B).
 
-A product takes one chunk of units and one block of resamples, on one thread, in a shape that other statistics, threads
-and blocks of the log do not change; chunks are added in their order. So a sum has the same bits however it comes about.
-Small integers are multiplied in float32, exactly, and the rest in float64; sums of fractions are then rounded.
+A product takes one chunk of units and one block of resamples, on one thread. It is exact: values are split into parts
+of so few bits that their sums have no rounding, and the sums of the parts are joined. Chunks are added in their order,
+and sums of fractions are then rounded. So a sum has the same bits however it comes about. Small integers are multiplied
+in float32, the rest in float64.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from toolkit.stats.metrics.metrics import BY_POLICY, Likeness, Statistic, group_by_policy, statistic_rows, way_rows
 from toolkit.stats.metrics.outcomes import Chunk
@@ -30,12 +31,11 @@ if TYPE_CHECKING:
 PRODUCT_ROWS = 512
 """Statistics in one product; only memory and speed depend on it."""
 
-WIDTH = 8
-"""The number of statistics in a product is padded to a multiple of this, because BLAS sums a remainder in another
-order.
-"""
+EXACT = {np.float32: 2.0**24, np.float64: 2.0**53}
+"""Below this number all integers are exact."""
 
-EXACT_FLOAT32 = 2**24
+VALUE_BITS = 78
+"""Bits of a value that count, from the highest of the largest value on: all 53 of those that are 2^-25 as large."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,54 +54,56 @@ def resampled_sums(
 
     `space`: the sums of an earlier call that are no longer needed; their memory is used again where it suffices.
     """
-    small = scan.integer & (scan.reach * int(resamples.draws.max()) < EXACT_FLOAT32) & (units.weight is None)
-    shared = scan.integer & units.shares_ways & [one.kind in BY_POLICY for one in scan.statistics]
+    small = scan.integer & (scan.reach * int(resamples.draws.max()) < EXACT[np.float32]) & (units.weight is None)
+    shared = units.shares_ways & np.array([one.kind in BY_POLICY for one in scan.statistics], bool)
     kinds = np.where(scan.constant, 0, np.where(shared, 1, np.where(small, 2, 3)))
     index = np.array(sorted(statistics, key=lambda i: (kinds[i], i)), np.int64)
-    sharing, start, fractions = np.searchsorted(kinds[index], [1, 2, 3])
+    sharing, start, rest = np.searchsorted(kinds[index], [1, 2, 3]).tolist()
     row = np.full(len(scan.statistics), -1)
     row[index] = np.arange(len(index))
     shape = (len(index), resamples.resamples)
     values = np.empty(shape) if space is None or len(space) < shape[0] else space[: shape[0]]
     values[:sharing] = scan.total[index[:sharing], None]
-    values[sharing:start] = 0
-    ways = _WaySums.of([scan.statistics[i] for i in index[sharing:start]], units.policies)
+    values[sharing:] = 0
+    named = [scan.statistics[i] for i in index]
+    ways = _WaySums.of(named[sharing:start], scan.integer[index[sharing:start]], units.policies)
     with product_threads() as pool:
         most = min(PRODUCT_ROWS, units.most_statistics)
-        for chunk, part, rows in units.parts([scan.statistics[i] for i in index[start:]], most):
+        for chunk, part, rows in units.parts(named[start:], most):
             counts, sums = resamples.counts(chunk), values[start + part.start : start + part.stop]
-            cut = max(0, fractions - start - part.start)
-            add_products(sums[:cut], rows[:cut], counts, pool, np.float32, chunk == 0)
-            add_products(sums[cut:], rows[cut:], counts, pool, first=chunk == 0)
+            cut, most_drawn = max(0, rest - start - part.start), int(resamples.draws[:, chunk].max())
+            add_products(sums[:cut], rows[:cut], counts, most_drawn, pool, np.float32)
+            add_products(sums[cut:], rows[cut:], counts, most_drawn, pool)
             if sharing < start and part.stop == len(index) - start:
-                most_drawn = int(resamples.draws[:, chunk].max())
                 ways.add(values[sharing:start], units.examples_by_chunk[chunk], counts, most_drawn, pool)
-        large = np.flatnonzero(scan.reach[index[:start]] * units.count > 2**SUM_BITS)  # others have fewer bits
-        list(pool.map(_round_sums, [values[i : i + WIDTH] for i in range(max(start, fractions), len(index), WIDTH)]))
-        list(pool.map(_round_sums, [values[i : i + 1] for i in large[large >= sharing]]))
+        long = ~scan.integer | (units.weight is not None) | (scan.reach * units.count > 2**SUM_BITS)
+        due = np.flatnonzero(long[index] & (kinds[index] > 0))
+        list(pool.map(_round_sums, [values[i : i + 1] for i in due]))
     return ResampledSums(values, index, row)
 
 
 @dataclass(frozen=True, eq=False)
 class _WaySums:
-    """Sums of integers, `alike` in all but the policy: the row of each of P policies, (alike, P), −1 where none is
-    wanted. They are exact in whatever order they are added, so from one way of an example to the next only what
-    differs is multiplied.
+    """Sums of statistics, `alike` in all but the policy: the row of each of P policies, (alike, P), −1 where none is
+    wanted; `whole` (alike,): whether they are of integers. They are exact in whatever order they are added, so from one
+    way of an example to the next only what differs is multiplied.
     """
 
     statistics: Sequence[Statistic]
     alike: Sequence[Likeness]
     row: Ints
+    whole: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, statistics: Sequence[Statistic], policies: int) -> _WaySums:
-        """The sums of some statistics, each a row."""
+    def of(cls, statistics: Sequence[Statistic], integer: NDArray[np.bool_], policies: int) -> _WaySums:
+        """The sums of some statistics, each a row; `integer` (statistics,): whether its values are."""
         alike = group_by_policy(statistics)
-        row = np.full((len(alike), policies), -1)
+        row, whole = np.full((len(alike), policies), -1), np.ones(len(alike), bool)
         for number, cells in enumerate(alike.values()):
             for policy, place in cells:
                 row[number, policy] = place
-        return cls(statistics, list(alike), row)
+                whole[number] &= integer[place]
+        return cls(statistics, list(alike), row, whole)
 
     def add(self, sums: Floats, chunk: Chunk, counts: Counts, most_drawn: int, pool: ThreadPoolExecutor) -> None:
         """Adds one chunk of examples, drawn `counts` (B, E) times, to the `sums` (statistics, B). `most_drawn`: how
@@ -109,78 +111,97 @@ class _WaySums:
         """
         ways = chunk.ways
         if ways is None:
-            add_products(sums, statistic_rows(chunk, self.statistics), counts, pool)
+            add_products(sums, statistic_rows(chunk, self.statistics), counts, most_drawn, pool)
             return
+        rows = way_rows(chunk, self.alike)
         # Integers as they are, and exact steps over ways of policies whose fractions nobody wants here.
-        rows, weights = _split_exactly(np.rint(way_rows(chunk, self.alike)), most_drawn)
+        parts = _split_exactly(np.where(self.whole[:, None], np.rint(rows), rows), most_drawn, np.float32)
         later = np.flatnonzero(ways.first)
         later = later[np.argsort(ways.first[later], kind="stable")]
         ends = np.searchsorted(ways.first[later], np.arange(len(ways.order)), "right")
-        moves, examples = rows[:, later] - rows[:, later - 1], ways.example[later]
-        parts = rows[:, ways.first_ways], moves, weights
-        add = partial(_add_ways, sums, *parts, examples, ends, self.row[:, ways.order], counts)
+        moves, examples = parts.rows[:, later] - parts.rows[:, later - 1], ways.example[later]
+        placed = parts.rows[:, ways.first_ways], moves, examples, ends, self.row[:, ways.order]
+        add = partial(_add_ways, sums, parts, *placed, counts)
         list(pool.map(add, range(0, len(counts), COUNT_ROWS)))
 
 
-def _split_exactly(rows: Floats, most_drawn: int) -> tuple[NDArray[np.float32], Floats]:
-    """Integers (rows, N) as `weights` (rows, parts) times parts (parts, N) so small that float32 adds differences of
-    `most_drawn` exactly.
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Rows as sums of N parts: whole numbers `rows` (N, units), level after level from the highest bits on, each the
+    rows that have such a part, and the unit of each. The sums of the first `exact` levels have no rounding.
     """
-    base = 2.0 ** math.floor(math.log2(EXACT_FLOAT32 / (2 * max(most_drawn, 1))))
-    parts, owner, scale, place, weight = [], [], [], np.arange(len(rows)), 1.0
-    while len(rows):
-        small = np.abs(rows).max(axis=1, initial=0.0) < base
-        rest = np.floor(rows / base)
-        parts.append(np.where(small[:, None], rows, rows - base * rest).astype(np.float32))
-        owner.append(place)
-        scale.append(np.full(len(place), weight))
-        rows, place, weight = rest[~small], place[~small], weight * base
-    weights = np.zeros((int(owner[0][-1]) + 1, sum(map(len, owner))))
-    weights[np.concatenate(owner), np.arange(weights.shape[1])] = np.concatenate(scale)
-    return np.concatenate(parts), weights
+
+    rows: NDArray[np.floating]
+    levels: Sequence[tuple[Ints, Floats]]
+    exact: int
+
+    @cached_property
+    def _weights(self) -> Floats:
+        """What each part counts in each row, (2, rows, N): those of the first levels, and of the others."""
+        out, start = np.zeros((2, len(self.levels[0][0]), len(self.rows))), 0
+        for number, (owner, unit) in enumerate(self.levels):
+            out[int(number >= self.exact), owner, start + np.arange(len(owner))] = unit
+            start += len(owner)
+        return out
+
+    def joined(self, sums: NDArray[np.floating]) -> Floats:
+        """The sums of the rows (rows, B) from those (N, B) of the parts; all but one addition are exact."""
+        if len(self.levels) == 1:
+            return sums * self.levels[0][1][:, None]
+        high, low = self._weights
+        return high @ sums if len(self.levels) <= self.exact else low @ sums + high @ sums
+
+
+def _split_exactly(rows: Floats, most_drawn: int, form: type[np.floating]) -> _Parts:
+    """Rows (rows, units) in parts so small that numbers of type `form` add differences of `most_drawn` exactly."""
+    size = math.log2(EXACT[form])
+    bits = math.floor(size - 1 - math.log2(max(most_drawn, 1)))
+    owner, low = np.arange(len(rows)), np.frexp(np.abs(rows).max(axis=1, initial=0.0))[1]
+    parts, levels = [], []
+    while not levels or (len(owner) and len(levels) * bits < VALUE_BITS):
+        low = np.maximum(low - bits, -1022)
+        unit = np.ldexp(1.0, low)
+        levels.append((owner, unit))
+        parts.append(np.trunc(rows / unit[:, None]))
+        rows = rows - parts[-1] * unit[:, None]
+        rest = rows.any(axis=1)
+        rows, owner, low = rows[rest], owner[rest], low[rest]
+    return _Parts(np.concatenate(parts).astype(form), levels, 1 + int((53 - size) // bits))
 
 
 def _add_ways(
-    sums: Floats, rows: NDArray[np.float32], moves: NDArray[np.float32], weights: Floats, examples: NDArray[np.int32],
+    sums: Floats, parts: _Parts, first: NDArray[np.float32], moves: NDArray[np.float32], examples: NDArray[np.int32],
     ends: Ints, row: Ints, counts: Counts, start: int,
 ) -> None:  # fmt: skip
-    """Adds a block of resamples from number `start` on: `rows` (parts, E) of the first way of each example, and `moves`
-    (parts, N) from there on, which come at `examples` (N,), those of place p in the order up to `ends` (P,). `weights`
-    (rows, parts): what the parts count in `row` (rows, P).
+    """Adds a block of resamples from number `start` on: of the `parts` of rows those of the `first` way of each example
+    (N, E), and `moves` (N, M) from there on, which come at `examples` (M,), those of place p in the order up to `ends`
+    (P,). `row` (rows, P): where the sums of each row go.
     """
-    some = counts[start : start + COUNT_ROWS]
-    total, moved = rows @ some.astype(rows.dtype).T, some.take(examples, axis=1).astype(rows.dtype)
-    begin = 0
+    some, form = counts[start : start + COUNT_ROWS], first.dtype
+    total, moved, begin = first @ some.astype(form).T, some.take(examples, axis=1).astype(form), 0
     for place, end in enumerate(ends.tolist()):
         if end > begin:
             total += moves[:, begin:end] @ moved[:, begin:end].T
         begin = end
         wanted = np.flatnonzero(row[:, place] >= 0)
-        sums[row[wanted, place], start : start + len(some)] += (weights @ total)[wanted]
+        sums[row[wanted, place], start : start + len(some)] += parts.joined(total)[wanted]
 
 
 def add_products(
-    sums: Floats, rows: NDArray[np.number], counts: Counts, pool: ThreadPoolExecutor,
-    dtype: DTypeLike = np.float64, first: bool = False,
+    sums: Floats, rows: Floats, counts: Counts, most_drawn: int, pool: ThreadPoolExecutor,
+    form: type[np.floating] = np.float64,
 ) -> None:  # fmt: skip
     """Adds one chunk of units to the sums: `rows` (S, units) times the resample `counts` (B, units) to `sums` (S, B).
 
-    The `first` chunk's are put in place of what `sums` held.
+    `most_drawn`: how many units a resample draws of it at most; `form`: the type of numbers that are multiplied.
     """
     if not len(rows):
         return
-    matrix = np.zeros((-(-len(rows) // WIDTH) * WIDTH, rows.shape[1]), dtype)
-    matrix[: len(rows)] = rows
+    parts = _split_exactly(rows, most_drawn, form)
 
     def add(start: int) -> None:
         some = counts[start : start + COUNT_ROWS]
-        drawn = np.zeros((COUNT_ROWS, rows.shape[1]), dtype)
-        drawn[: len(some)] = some
-        product, place = (matrix @ drawn.T)[: len(rows), : len(some)], sums[:, start : start + len(some)]
-        if first:
-            place[:] = product
-        else:
-            place += product
+        sums[:, start : start + len(some)] += parts.joined(parts.rows @ some.astype(form).T)
 
     list(pool.map(add, range(0, len(counts), COUNT_ROWS)))
 

@@ -153,7 +153,8 @@ def simultaneous_level(
     drawn = np.zeros((len(parts), settings.resamples))
     with product_threads() as pool:
         for chunk, first in enumerate(range(0, units, CHUNK)):
-            add_products(drawn, sums[:, first : first + CHUNK], resamples.counts(chunk), pool)
+            most_drawn = int(resamples.draws[:, chunk].max())
+            add_products(drawn, sums[:, first : first + CHUNK], resamples.counts(chunk), most_drawn, pool)
     with np.errstate(invalid="ignore", divide="ignore"):
         means, centre = (part[: len(columns)] / part[len(columns) :] for part in (drawn, sums.sum(axis=1)[:, None]))
         spread = np.nanstd(means, axis=1)

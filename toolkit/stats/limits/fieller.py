@@ -212,12 +212,13 @@ def _fill_moments(
         for moved in units.residuals(statistics, partial(_centred_contributions, mean=mean, weight=row[weight])):
             x = moved[:size_here]
             square = x * x
-            moments = [square.sum(axis=1), (square * x).sum(axis=1)]
+            moments = [square.sum(axis=1), np.einsum("pu,pu->p", square, x)]
             for number in others.values():
                 y = moved[row[number]]
                 apart = x - y
                 squared = apart * apart
-                moments += [squared.sum(axis=1), (squared * apart).sum(axis=1), (square * y).sum(axis=1)]
+                cubes = np.einsum("pu,pu->p", squared, apart), np.einsum("pu,u->p", square, y)
+                moments += [squared.sum(axis=1), *cubes]
             added += moments
         # From sums over units to moments of the mean in its own unit.
         scale = float(metric.value([np.ones((1, 1)), np.ones((1, 1))])[0, 0]) * units.count / scan.total[weight]

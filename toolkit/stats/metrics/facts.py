@@ -96,8 +96,10 @@ def _facts_by_way(rows: Floats, ways: Ways, start: int) -> StatisticFacts:
     """The facts of each policy, in the order of the ways, on each of `rows` (rows, W): (rows, P)."""
     cells = ways.cells
     unit, by_cell = start + ways.example[cells.by_cell].astype(np.int64), rows[:, cells.by_cell]
-    odd = np.stack([(by_cell != 0) & (by_cell != 1), by_cell != np.rint(by_cell)]).astype(np.int64)
-    binary, integer = (cells.sums(one) == 0 for one in odd)
+    odd = np.stack([(by_cell != 0) & (by_cell != 1), by_cell != np.rint(by_cell)])
+    binary, integer = alike = np.ones((2, len(rows), len(ways.order)), bool)
+    some = odd.any(axis=2)
+    alike[some] = cells.sums(odd[some].astype(np.int64)) == 0
     total = cells.sums(by_cell)
     fractions = np.flatnonzero(~integer.all(axis=1))  # their sums depend on the order of addition
     for row in fractions:
