@@ -492,6 +492,9 @@ class BestBuzz(Buzz, kind="best buzz"):
     def diagnostic(self) -> str:
         return "sees gold"
 
+    def ending_text(self, ending: str) -> str:
+        return "no round is better in hindsight" if ending == "rule" else "there is no error, or no claim, to act on"
+
     def _path_with_caps(self, on: Evaluator) -> tuple[Followed, np.ndarray, np.ndarray]:
         checks, block = self._read_checks(on), on.block
         claims, every = checks.claims, np.ones(len(checks.time_order), bool)

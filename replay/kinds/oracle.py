@@ -368,7 +368,8 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         if self.base is None and self.oracle_rule.needs_base:
             raise self.refusal(f"rule `{self.rule}` needs `base`, the pool whose sample 0 is the base attempt")
         if self.base is not None and not isinstance(self.base, str):
-            raise self.refusal(f"`base` is {quote(self.base)}; for rule `{self.rule}` it takes the name of a pool")
+            given = quote(getattr(self.base, "kind", self.base))
+            raise self.refusal(f"`base` is {given}; for rule `{self.rule}` it takes the name of a pool")
 
     def _check_matched(self) -> None:
         for key in (key for key in ("of", "max_traces", "expected") if getattr(self, key)):

@@ -46,3 +46,6 @@ def test_a_report_of_checks_has_differences_and_no_parts_of_a_gap_in_traces(tmp_
     assert known.height == len(result.policies) - 1
     measures = result.headroom().frame["measure"].unique()
     assert set(measures) == {"share_of_headroom", "regret"}
+    assert "headroom" not in report.figures
+    report.save(tmp_path / "report")
+    assert (tmp_path / "report" / "figures" / "frontier.pdf").exists()

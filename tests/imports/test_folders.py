@@ -72,3 +72,16 @@ def test_a_folder_that_holds_nothing_to_import(bench: Bench, files: list[str], r
     placed(bench.folder, *files)
     with refuses(*refusal):
         bench.run(str(bench.folder / "run"), FOLDERS)
+
+
+JOINED = 'join = { file = "q.jsonl", on = "id" }\n' + HEAD + TRACES
+
+
+def test_the_joined_file_is_no_source(bench: Bench) -> None:
+    rows = [sample("a"), sample("b")]
+    (bench.folder / "s.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (bench.folder / "q.jsonl").write_text("\n".join(json.dumps({"id": one["id"], "level": 1}) for one in rows))
+    with refuses("unsuitable", "q.jsonl"):
+        bench.run(str(bench.folder / "q.jsonl"), JOINED)
+    log = bench.run(str(bench.folder / "*.jsonl"), JOINED)
+    assert log.rows("traces") == 2

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import thinkback as tb
+from tests.errors import refuses
 from tests.retrieval.makers import Row, one_round, rounds_log
 from thinkback.app import app
 
@@ -110,6 +111,11 @@ def test_against_compares_qualities(home: Path) -> None:
 def test_a_report_says_nothing_of_other_samples(home: Path) -> None:
     thinkback(home, "report", "log", "--resamples", "50", "--out", "report")
     assert "other samples" not in (home / "report" / "report.md").read_text(encoding="utf-8")
+
+
+def test_questions_are_planned_for_policies_that_answer(home: Path) -> None:
+    with refuses("unsuitable", "plain re-ranking"):
+        tb.plan(home / "log", "plain re-ranking", "first-stage order", policies=home / "suite.toml", detect=2)
 
 
 def test_commands(home: Path) -> None:

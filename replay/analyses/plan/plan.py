@@ -244,6 +244,8 @@ def plan(
     examples, _ = with_strata(examples, column, weigh, is_requested=True)
     pair = fit_policies(opened_log, contents, pair, examples.frame["example_id"], measure)
     for one in pair:
+        if not one.answers:
+            raise UnsuitableError(f"policy `{one.name}` has no answer, and questions are planned for accuracy alone")
         if one.example_ranking is not None:
             raise UnsuitableError(
                 f"policy `{one.name}` ranks all examples of a run, so that no difference is of one question alone"

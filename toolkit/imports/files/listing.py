@@ -30,6 +30,7 @@ from toolkit.errors import (
     NotFoundError,
     RequiredError,
     ThinkbackError,
+    UnsuitableError,
     counted,
     first_line,
 )
@@ -319,7 +320,12 @@ def find_tables(sources: Sequence[str], pattern: str | None = None, beside: str 
     each = [_find_addresses(str(source), pattern, beside) for source in sources]
     if not each:
         raise RequiredError("no source given: name one or more files, globs or folders")
-    files = tuple(dict.fromkeys(file for one in each for file in one.files))
+    joined = "/".join(filter(None, [each[0].folder, beside]))
+    files = tuple(dict.fromkeys(file for one in each for file in one.files if not beside or file != joined))
+    if not files:
+        raise UnsuitableError(
+            f"source `{sources[0]}` is the file that the mapping joins: name those that it joins it to"
+        )
     return _Addresses(files, each[0].folder, sum(one.left_out for one in each))
 
 

@@ -143,13 +143,14 @@ def _split_joined_file(
     files: SourceList, table: SourceTable, sources: Sequence[str]
 ) -> tuple[tuple[str, ...], dict[str, Any] | None]:
     """Splits off the source with one row for each question of the others: these, and the key `join` for it."""
-    if len(files.files) < 2 or len(sources) < 2:
+    if len(files.files) < 2:
         return tuple(sources), None
+    listed = sources if len(sources) > 1 else [file.address for file in files.files]
     frames = {file.path: table.frame.filter(pl.col("source_path") == file.path) for file in files.files}
     held = {path: frozenset(_filled_columns(frame)) for path, frame in frames.items()}
     for file in files.files:
         others = [one for one in files.files if one is not file]
-        if any(held[one.path] == held[file.path] for one in others) or file.address not in sources:
+        if any(held[one.path] == held[file.path] for one in others) or file.address not in listed:
             continue
         mine, rest = frames[file.path], pl.concat([frames[one.path] for one in others])
         on = _join_keys(held[file.path], mine, frozenset().union(*(held[one.path] for one in others)), rest)
@@ -158,7 +159,7 @@ def _split_joined_file(
         gold = any(_may_have_role(one, "gold", "question") or one.value == "relevance" for one in adds)
         if on and gold and not mine.select(list(on)).is_duplicated().any():
             folder = files.folder if files.folder else "."
-            chosen = tuple(one for one in sources if one != file.address)
+            chosen = tuple(one for one in listed if one != file.address)
             return chosen, {"file": _join_path(file.address, chosen[0], folder), "on": on}
     return tuple(sources), None
 
