@@ -72,7 +72,7 @@ class Footer:
         if self.shard.sha256 is None or self.shard.place.system is not None or "example_id" not in self.columns:
             return None
         with pq.ParquetFile(self.path) as file, suppress(UnicodeDecodeError):
-            groups = [chunk for i in range(file.num_row_groups) for chunk in chunks_read(file, i, "example_id")]
+            groups = [chunk for i in range(file.num_row_groups) for chunk in column_chunks(file, i, "example_id")]
             bounds = [chunk.statistics for chunk in groups]
             if bounds and all(
                 one and one.has_min_max and isinstance(one.min, str) and not one.null_count for one in bounds
