@@ -34,7 +34,7 @@ from replay.kinds.stages import COST_COLUMNS, TRACE_SCHEMA, cost_row, none_for_n
 from replay.policies.base import Evaluator, ExampleRanking, ExplanationStage, Policy, errors_of
 from replay.sampling.declared import ClassFacts
 from replay.sampling.over_orders import highest_value_probability
-from toolkit.errors import AmbiguousError, RequiredError, UnsuitableError, counted, quote, require_known, suggest
+from toolkit.errors import AmbiguousError, RequiredError, UnsuitableError, counted, require_known, suggest
 from toolkit.settings import setting
 
 LACKS = "has no trace, fewer than a revision read, or a gap"
@@ -368,8 +368,7 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         if self.base is None and self.oracle_rule.needs_base:
             raise self.refusal(f"rule `{self.rule}` needs `base`, the pool whose sample 0 is the base attempt")
         if self.base is not None and not isinstance(self.base, str):
-            given = quote(getattr(self.base, "kind", self.base))
-            raise self.refusal(f"`base` is {given}; for rule `{self.rule}` it takes the name of a pool")
+            raise self.refusal(f"for rule `{self.rule}` `base` takes the name of a pool")
 
     def _check_matched(self) -> None:
         for key in (key for key in ("of", "max_traces", "expected") if getattr(self, key)):

@@ -62,24 +62,6 @@ class Footer:
         """A file that polars and DuckDB read: the shard, or a copy with plainer types where polars can't read it."""
         return self.path if self.plain is None else _write_plain_copy(self.path, self.plain)
 
-    @cached_property
-    def ids(self) -> tuple[str, str] | None:
-        """The lowest and the highest `example_id`, or what lies beyond them, by the bounds that the footer of a sealed
-        local shard states, whose hash must have been compared before; None where it states none.
-        """
-        import pyarrow.parquet as pq
-
-        if self.shard.sha256 is None or self.shard.place.system is not None or "example_id" not in self.columns:
-            return None
-        with pq.ParquetFile(self.path) as file, suppress(UnicodeDecodeError):
-            groups = [chunk for i in range(file.num_row_groups) for chunk in column_chunks(file, i, "example_id")]
-            bounds = [chunk.statistics for chunk in groups]
-            if bounds and all(
-                one and one.has_min_max and isinstance(one.min, str) and not one.null_count for one in bounds
-            ):
-                return min(one.min for one in bounds), max(one.max for one in bounds)
-        return None
-
 
 def read_footer(shard: Shard) -> Footer:
     """Reads the footer of a shard. LogError in one line where it can't be read."""

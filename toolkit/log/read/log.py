@@ -108,16 +108,12 @@ class Log:
         raise_first(self._common_types(table).conflicts.values())
         return dict(self._common_types(table).types)
 
-    def scan(
-        self, table: str, columns: Sequence[str] | None = None, *, rows: bool = False,
-        within: tuple[str, str] | None = None,
-    ) -> pl.LazyFrame:  # fmt: skip
+    def scan(self, table: str, columns: Sequence[str] | None = None, *, rows: bool = False) -> pl.LazyFrame:
         """A lazy frame of a table in the contract's types, with `columns` in the order asked, by default all.
 
         Columns of the contract that no shard holds are null columns, further columns travel along, a missing
-        table is empty. With `rows`, `__row` is each row's place in the table; with `within`, only the examples from one
-        id up to another are read, `example_id` being among the columns. LogError where the bytes are not those that
-        were sealed, and with file, column and row where a value can't be converted; row order is unspecified.
+        table is empty. With `rows`, `__row` is each row's place in the table. LogError where the bytes are not those
+        that were sealed, and with file, column and row where a value can't be converted; row order is unspecified.
         """
         check_table(table)
         resolved = self._common_types(table)
@@ -130,10 +126,7 @@ class Log:
         types = {name: contract[name] for name in wanted}
         raise_first(self.damages(table, wanted))
         raise_first(self.conversion_problems(table, wanted))
-        frames = []
-        for start, run, whole in self._runs_of_shards(table, within):
-            frame, ends = self._scan_run(run, types, start, rows), map(pl.lit, within or ())
-            frames.append(frame if whole else frame.filter(pl.col("example_id").is_between(*ends)))
+        frames = [self._scan_run(run, types, start, rows) for start, run in self._runs_of_shards(table)]
         if not frames:
             return pl.LazyFrame(schema=types | ({ROW: pl.UInt64()} if rows else {}))
         return pl.concat(frames, how="vertical") if len(frames) > 1 else frames[0]
@@ -230,23 +223,12 @@ class Log:
         first = self._scan_unconverted([shard], None).select(pl.col(name).list.len()).drop_nulls().head(1)
         return state_type(kind, lambda: next(iter(collect(first, self)[name]), None))
 
-    def _runs_of_shards(self, table: str, within: tuple[str, str] | None) -> Iterator[tuple[int, list[Shard], bool]]:
-        """Yields runs of neighbouring shards with equal columns and types, each with the number of its first row, and
-        whether all of its examples lie `within` two ids, but no shard without such an example.
-        """
-
-        def alike(one: tuple[Shard, Footer]) -> tuple[object, ...]:
-            (first, last), (low, high) = within or ("", ""), (within and one[1].ids) or (None, None)
-            whole, outside = within is None, False
-            if low is not None and high is not None:
-                whole, outside = first <= low and high <= last, high < first or last < low
-            return list(one[1].columns.items()), one[1].in_ranges, whole, outside
-
-        start = 0
-        for (*_, whole, outside), run in itertools.groupby(self._shards(table), key=alike):
+    def _runs_of_shards(self, table: str) -> Iterator[tuple[int, list[Shard]]]:
+        """Yields runs of neighbouring shards with equal columns and types, each with the number of its first row."""
+        start, alike = 0, lambda one: (list(one[1].columns.items()), one[1].in_ranges)
+        for _, run in itertools.groupby(self._shards(table), key=alike):
             shards, footers = zip(*run, strict=True)
-            if not outside:
-                yield start, list(shards), bool(whole)
+            yield start, list(shards)
             start += sum(footer.rows for footer in footers)
 
     def _scan_run(self, run: list[Shard], types: dict[str, pl.DataType], start: int, rows: bool) -> pl.LazyFrame:

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 PRODUCT_ROWS = 512
 """Statistics in one product; only memory and speed depend on it."""
 
-EXACT = {np.float32: 2.0**24, np.float64: 2.0**53}
-"""Below this number all integers are exact."""
-
+EXACT = {np.float32: 2.0**24, np.float64: 2.0**53}  # below this number all integers are exact
 VALUE_BITS = 78
 """Bits of a value that count, from the highest of the largest value on: all 53 of those that are 2^-25 as large."""
 
