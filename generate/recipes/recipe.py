@@ -377,6 +377,8 @@ class _ReviseStep(_Step):
 PoolStep = _SampleStep | _ReviseStep
 LOGGED = "log"
 """The data set of pools that are added to a log: its own examples."""
+POOLS = ("sample", "revise", "loop")
+"""The tables of a recipe that make pools."""
 MOST_REQUESTS = 100
 """Of an example, where a loop of a user's has no `requests`."""
 
@@ -459,9 +461,9 @@ class Recipe(RecipePart):
             place = f"{step.table}.{step.pool}"
             if step.pool in seen:
                 raise ConflictError(f"`{place}.pool` names two steps")
-            if step.of is not None and step.of not in seen:
+            if step.of is not None and step.of not in seen and step not in self.revised_in_log:
                 raise UnknownError(f"`{place}.of`: no pool `{step.of}` before it; {suggest(step.of, seen)}")
-            if step.of is not None and step.of_sample >= seen[step.of]:
+            if step.of in seen and step.of_sample >= seen[step.of]:
                 traces = f"`{step.of}` has {seen[step.of]} trace{'s' if seen[step.of] > 1 else ''}"
                 raise InvalidError(f"`{place}.of_sample` is {step.of_sample}, but {traces}, counted from 0")
             seen[step.pool] = step.samples
@@ -474,6 +476,12 @@ class Recipe(RecipePart):
     def steps(self) -> tuple[PoolStep, ...]:
         """The steps in the order in which they run."""
         return (*self.sample, *self.revise)
+
+    @property
+    def revised_in_log(self) -> tuple[_ReviseStep, ...]:
+        """The steps that revise a trace of the log that pools are added to."""
+        names = {step.pool for step in self.steps}
+        return tuple(step for step in self.revise if step.of not in names) if self.data.dataset == LOGGED else ()
 
     def step_of(self, pool: str) -> PoolStep:
         """The step that makes a pool."""
@@ -561,7 +569,7 @@ def load_added_pools(recipe: str | Path, settings: Sequence[str] = ()) -> Recipe
     arguments are those of `load_recipe`, the errors too.
     """
     top, path = read_toml(recipe, settings)
-    if "data" in top or not any(top.get(name) for name in ("sample", "loop")):
+    if "data" in top or not any(top.get(name) for name in POOLS):
         return None
     with naming(path):
         for name in ("few_shot", "evidence"):
@@ -575,8 +583,10 @@ def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
     if not {"data", "sample"} & set(top) and {"verify", "features", "states"} & set(top):
         raise RequiredError("adds to an existing log and makes none: name that log as `on`")
     engines = {name: read_engine(table, f"engines.{name}") for name, table in table_of(top, "engines").items()}
+    on_log = top.get("data") == {"dataset": LOGGED}
     for needed in ("data", "engine", "sample"):
-        if (needed not in top or top[needed] == []) and not (needed == "sample" and top.get("loop")):
+        others = needed == "sample" and (top.get("loop") or (on_log and top.get("revise")))
+        if (needed not in top or top[needed] == []) and not others:
             more = "; without it, a recipe adds pools to a log: name that log as `--on`" if needed == "data" else ""
             raise RequiredError(f"`{'[[sample]]' if needed == 'sample' else f'[{needed}]'}` is missing{more}")
     tables = (one for table in tables_of(top, "loop") for one in _tables_by_pool(table))

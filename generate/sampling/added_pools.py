@@ -1,5 +1,5 @@
-"""Adding pools to a sealed log: a recipe without `[data]` samples on the log's own examples, and its loops may read the
-log's traces and rounds.
+"""Adding pools to a sealed log: a recipe without `[data]` samples on the log's own examples, revises its traces, and
+its loops may read its traces and rounds.
 
 What is made lies in `LOG/.adding/SHARD/pools-…` as an unfinished log with its journal, as `sampling_run` writes it, so
 that a run that is killed goes on. Then its rows are put beside the log's own, the new manifest takes the place of the
@@ -29,7 +29,16 @@ from generate.sampling.example_loops import READ, ROWS
 from generate.sampling.samples import FINALIZER, TOKEN_LISTS
 from generate.sampling.sampling_plan import LoggedRows, SamplingPlan
 from generate.sampling.sampling_run import Generated, SamplingRun, carry_out
-from toolkit.errors import ConflictError, ExistsError, UnknownError, UnsuitableError, error_prefix, listed, suggest
+from toolkit.errors import (
+    ConflictError,
+    ExistsError,
+    InvalidError,
+    UnknownError,
+    UnsuitableError,
+    error_prefix,
+    listed,
+    suggest,
+)
 from toolkit.log import ADDING, LEFT_OUT, Log, collect, extend_log, open_sealed
 from toolkit.progress import Advance
 
@@ -112,8 +121,22 @@ def _pools_by_table(log: Log) -> dict[str, set[str]]:
 
 
 def _check_read(recipe: Recipe, log: Log) -> None:
-    """UnknownError where a loop reads a pool that the log does not have."""
+    """UnknownError where a loop or a revision reads a pool that the log does not have, InvalidError where a revised one
+    lacks the sample.
+    """
     known = _pools_by_table(log)
+    for revision in recipe.revised_in_log:
+        place, names = f"`revise.{revision.pool}.of", sorted(known.get("traces", ()))
+        if revision.of not in names:
+            lacking = f"neither the recipe nor the log has a pool `{revision.of}`"
+            raise UnknownError(f"{place}`: {lacking}; {suggest(revision.of, names)}")
+        places = log.scan("traces", ["pool", "sample_index", "text"]).filter(pl.col("text").is_not_null())
+        there = collect(places.filter(pool=revision.of, sample_index=revision.of_sample).head(1), log)
+        if not there.height:
+            number = revision.of_sample
+            raise InvalidError(
+                f"{place}_sample`: no trace of `{revision.of}` in the log is sample {number} and has a text"
+            )
     readable = sorted(set().union(*(known.get(table, ()) for table in READ)))
     for step in recipe.loop:
         for pool in step.of:
@@ -152,7 +175,8 @@ def _done_parts(recipe: Recipe, log: Log, identity: Mapping[str, Any], path: str
 
 
 def _reading(recipe: Recipe, log: Log) -> Callable[[Sequence[str]], LoggedRows]:
-    pools = sorted({pool for step in recipe.loop for pool in step.of})
+    revised = {step.of for step in recipe.revised_in_log}
+    pools = sorted(revised.union(*(step.of for step in recipe.loop)))
     return partial(read_logged, log, pools) if pools else lambda names: {}
 
 

@@ -231,6 +231,10 @@ def _check_prompts(recipe: Recipe, columns: Sequence[str]) -> None:
     for step in recipe.steps:
         template = recipe.prompts[step.prompt]
         template.check([*known, *ATTEMPT_FIELDS] if step.of is not None else known)
+        if step in recipe.revised_in_log and template.quotes:
+            raise UnsuitableError(
+                f"prompt `{step.prompt}`: a log has no prompts: `{step.pool}` can't quote the attempt's"
+            )
         talks = any(role == "conversation" for role, _ in template.parts)
         if talks and (step.of is None or not recipe.prompts[recipe.step_of(step.of).prompt].chat):
             raise UnsuitableError(f"prompt `{step.prompt}`: `[[conversation]]` needs a revised attempt that was a chat")

@@ -12,7 +12,7 @@ and `WRITTEN` of its limit's tokens come to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 
@@ -24,6 +24,7 @@ from generate.sampling.context import EVIDENCE, Attempt, Context, Prepared, fina
 from generate.sampling.sampling_plan import SamplingPlan, contract_columns
 from generate.sampling.sampling_run import LEAST_OPEN, examples_per_shard
 from generate.sampling.services import Services
+from generate.sampling.steps import attempt_of_row, logged_attempt
 
 WRITTEN = 0.4
 """The share of its limit that a completion is taken to have: by tasks and models it is from a tenth to all of it."""
@@ -59,7 +60,8 @@ def estimate(plan: SamplingPlan) -> list[_PoolEstimate]:
     context = Context(plan.recipe, plan.examples, plan.pool)
     examples = context.bound(plan.examples)
     Services(plan.recipe)  # what is wrong with a table of its is said here, too
-    steps = [_pool_estimate(plan.recipe, step, examples) for step in plan.recipe.steps]
+    attempts = _logged_attempts(plan)
+    steps = [_pool_estimate(plan.recipe, step, examples, attempts) for step in plan.recipe.steps]
     return steps + [_loop(plan, step, examples) for step in plan.recipe.loop]
 
 
@@ -79,12 +81,31 @@ def examples_bytes(plan: SamplingPlan) -> int:
     return len(file.getvalue()) + more + shards * SHARD_BYTES + manifest
 
 
-def _pool_estimate(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _PoolEstimate:
+_LoggedAttempts = Mapping[tuple[str, str, int], Attempt]
+"""Traces of the log that revisions read, by example, pool and sample."""
+
+
+def _logged_attempts(plan: SamplingPlan) -> _LoggedAttempts:
+    attempts: dict[tuple[str, str, int], Attempt] = {}
+    steps = plan.recipe.revised_in_log
+    for rows in plan.examples.iter_slices(LEAST_OPEN) if steps else ():
+        for name, tables in plan.logged_rows(rows["example_id"].to_list()).items():
+            for step in steps:
+                if (row := logged_attempt(tables.get("traces", ()), step)) is not None:
+                    attempts[name, step.of, step.of_sample] = attempt_of_row(row)
+    return attempts
+
+
+def _pool_estimate(
+    recipe: Recipe, step: PoolStep, examples: Sequence[Prepared], attempts: _LoggedAttempts
+) -> _PoolEstimate:
+    if step in recipe.revised_in_log:
+        examples = [one for one in examples if (one.example_id, step.of, step.of_sample) in attempts]
     samples = len(examples) * step.samples
     engine = recipe.engine_of(step.engine)
     per_call = engine.samples_at_once(step.samples)
     rule = recipe.finalizer if step.finalize else None
-    prompts = sum(_prompt_tokens(recipe, step, example) for example in examples) * step.samples
+    prompts = sum(_prompt_tokens(recipe, step, example, attempts) for example in examples) * step.samples
     completions = samples * step.max_tokens
     if rule is not None:
         prompts += sum(_finalizer_tokens(recipe, rule, step, example) for example in examples) * step.samples
@@ -148,14 +169,14 @@ def _requests(recipe: Recipe, step: PoolStep, example_id: str, per_call: int) ->
     return sum(len(recipe.engine_of(step.engine).options.requests(one)) for one in calls)
 
 
-def _prompt_tokens(recipe: Recipe, step: PoolStep, example: Prepared) -> int:
-    prompt = prompt_of(recipe, step, example, lambda *_: Attempt())
+def _prompt_tokens(recipe: Recipe, step: PoolStep, example: Prepared, attempts: _LoggedAttempts) -> int:
+    prompt = prompt_of(recipe, step, example, lambda *place: attempts.get((example.example_id, *place), Attempt()))
     return 0 if prompt is None else _prompt_bytes(prompt) + _repeated_tokens(recipe, step)
 
 
 def _repeated_tokens(recipe: Recipe, step: PoolStep) -> int:
     """Tokens that a model wrote and a prompt repeats: the attempt, wherever the prompt or its conversation names it."""
-    if step.of is None:
+    if step.of is None or step in recipe.revised_in_log:  # of a log the attempt itself is in the prompt
         return 0
     parent = recipe.step_of(step.of)
     template = recipe.prompts[step.prompt]

@@ -27,7 +27,7 @@ from typing import Any
 
 import polars as pl
 
-from generate.engines.base import FAILED, Call, CallFailure, Engine, EngineError, Outcome
+from generate.engines.base import FAILED, Call, CallFailure, Completion, Engine, EngineError, Outcome
 from generate.engines.several import SeveralEngines
 from generate.journal.database import BEGUN, FOLDER, Journal, difference
 from generate.journal.events import Answered, Event, Requested
@@ -36,7 +36,7 @@ from generate.loops.requests import Row, Trace
 from generate.passes.embedding import Embedder
 from generate.recipes.recipe import LoopStep, Recipe
 from generate.sampling import samples
-from generate.sampling.context import EVIDENCE, Context, Prepared
+from generate.sampling.context import EVIDENCE, Attempt, Context, Prepared
 from generate.sampling.example_loops import ROWS, Arrival, ExampleLoops, OpenExample
 from generate.sampling.loop_rows import (
     further_columns,
@@ -50,7 +50,7 @@ from generate.sampling.run_record import EMBEDDING, MODELS, ModelsSeen, source_o
 from generate.sampling.samples import Judging, trace_id
 from generate.sampling.sampling_plan import SamplingPlan, contract_columns, plan_again
 from generate.sampling.services import Services
-from generate.sampling.steps import answering
+from generate.sampling.steps import answering, attempt_of_row, logged_attempt
 from toolkit.errors import ExistsError, IncompleteError, ThinkbackError, argument
 from toolkit.log import LEFT_OUT, Log, LogError, LogWriter, collect, open_log
 from toolkit.log.contract.manifest import PER_REQUEST, PROMPT_BILLED
@@ -442,9 +442,11 @@ class SamplingRun:
         for (name, _, _), completion in done.items():
             if completion.started_at is not None:
                 began[name] = min(began.get(name, completion.started_at), completion.started_at)
+        logged = self.plan.logged_rows(ids) if recipe.revised_in_log else {}
         for step in recipe.steps:
-            model = self.model(step.engine)
+            model, in_log = self.model(step.engine), step in recipe.revised_in_log
             for name in ids:
+                revised = logged_attempt(logged.get(name, {}).get("traces", ()), step) if in_log else None
                 place = 0
                 for index in range(step.samples):
                     attempt = done.get((name, step.pool, index))
@@ -456,7 +458,12 @@ class SamplingRun:
                     )
                     trace_rows.append(row)
                     place += 1
-                    parent = done[name, step.of, step.of_sample] if step.joined and step.of is not None else None
+                    parent: Attempt | Completion | None = None
+                    if revised is not None:
+                        row["parent_id"] = revised["trace_id"]
+                        parent = attempt_of_row(revised) if step.joined else None
+                    elif step.joined and step.of is not None:
+                        parent = done[name, step.of, step.of_sample]
                     texts.append(answering(attempt, parent) if finalizer is None else answering(finalizer))
         added: dict[str, Trace] = {}
         for loop, name, place, given in self.listed(ids, looped):

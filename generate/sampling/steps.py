@@ -5,6 +5,7 @@ call is due as soon as what it reads is there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from generate.engines.base import Completion
 from generate.engines.thoughts import with_thoughts
@@ -26,12 +27,17 @@ class RecipeSteps:
         self._revisions: dict[tuple[str, int], list[PoolStep]] = {}
         for step in recipe.revise:
             self._revisions.setdefault((step.of, step.of_sample), []).append(step)
+        self._on_log = recipe.revised_in_log
         # the attempts whose answers later prompts name
         self._named = {(s.of, s.of_sample) for s in recipe.revise if "answer" in recipe.prompts[s.prompt].fields}
 
-    def first(self, example: Prepared) -> list[Steps]:
-        """The loops that an example begins with."""
-        return [self._pool(step, example, {}) for step in self.recipe.sample]
+    def first(self, example: Prepared, logged: Sequence[Mapping[str, Any]] = ()) -> list[Steps]:
+        """The loops that an example begins with. logged: its traces in the log that is added to, for revisions."""
+        loops = [self._pool(step, example, {}) for step in self.recipe.sample]
+        for step in self._on_log:
+            if (row := logged_attempt(logged, step)) is not None:
+                loops.append(self._pool(step, example, {(step.of, step.of_sample): attempt_of_row(row)}))
+        return loops
 
     def _pool(self, step: PoolStep, example: Prepared, before: Attempts) -> Steps:
         """All traces of a step, side by side."""
@@ -74,6 +80,17 @@ def _beside(loops: Sequence[Steps]) -> Steps:
         yield from loops[0]
     elif loops:
         yield Together(loops)
+
+
+def logged_attempt(rows: Sequence[Mapping[str, Any]], step: PoolStep) -> Mapping[str, Any] | None:
+    """The trace that a step revises, among an example's traces of a log; None where it is not there, or has no text."""
+    place = (step.of, step.of_sample)
+    return next((row for row in rows if (row["pool"], row["sample_index"]) == place and row["text"] is not None), None)
+
+
+def attempt_of_row(row: Mapping[str, Any]) -> Attempt:
+    """What a revision reads of a trace in a log."""
+    return Attempt(row["text"], row["answer"], row.get("reasoning"))
 
 
 def answering(completion: Completion, parent: Attempt | Completion | None = None) -> tuple[str | None, bool]:

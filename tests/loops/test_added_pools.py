@@ -11,6 +11,7 @@ import pytest
 import thinkback as tb
 from generate.recipes.recipe import load_added_pools
 from generate.sampling.added_pools import add_pools, plan_added_pools
+from generate.sampling.sampling_estimate import estimate
 from tests.errors import refuses
 from tests.generate.test_queue import Moments
 from tests.loops.scripted import FORCING, HEAD, Scripted, go, rows, write_loops
@@ -156,3 +157,85 @@ def test_what_is_refused(made: Path) -> None:
     with refuses("required", "`loop.second.of`", "on"):
         go(write_loops(made, HEAD + SECOND[SECOND.index("[[loop]]") :]), made / "new")
     assert (made / "log" / "manifest.json").read_bytes() == sealed
+
+
+REVISING = (
+    SECOND[: SECOND.index("[[loop]]")]
+    + """
+[[revise]]
+pool = "again"
+action = "self_correct"
+of = "forced"
+of_sample = 1
+prompt = "correct.txt"
+rollouts = 2
+temperature = 0.5
+max_tokens = 20
+[[revise]]
+pool = "once more"
+action = "self_correct"
+of = "again"
+prompt = "correct.txt"
+max_tokens = 20
+"""
+)
+
+
+@pytest.fixture
+def revised(made: Path) -> Path:
+    """The recipe of a log's revisions, and revisions of these."""
+    (made / "second.toml").write_text(REVISING, encoding="utf-8")
+    (made / "correct.txt").write_text("{{question}}\nBefore: {{attempt}} ({{answer}})\nSum:", encoding="utf-8")
+    return made
+
+
+def test_a_trace_of_a_log_is_revised_and_its_revisions_too(revised: Path) -> None:
+    asked: list = []
+    before = old_rows(open_log(revised / "log"))[0]
+    log = add(revised, revised / "log", asked=asked)
+    assert validate_log(log).ok
+    attempts = {row["example_id"]: row for row in before.filter(sample_index=1).to_dicts()}
+    traces = rows(log)
+    again = traces.filter(pool="again")
+    assert (again.height, traces.filter(pool="once more").height) == (2 * len(attempts), len(attempts))
+    assert dict(again.select("example_id", "parent_id").rows()) == {n: r["trace_id"] for n, r in attempts.items()}
+    prompts = {call.key: str(call.prompt) for call in asked}
+    for name, row in attempts.items():
+        said = f"Before: {row['text']} ({row['answer'] or ''})"
+        assert said in next(text for key, text in prompts.items() if key.startswith(f"{name}/again/"))
+    assert set(traces.filter(pool="once more")["parent_id"]) == {f"{name}/again/0" for name in attempts}
+    assert not (revised / "log" / ADDING).exists()
+
+
+def test_revisions_of_a_log_killed_at_every_request_are_the_same(revised: Path) -> None:
+    moments = Moments(revised / "log", revised / "copies", set(), [])
+    whole = add(revised, revised / "log", 1, moments, block=1)
+    for copy, answered, _ in moments.taken[:: max(1, len(moments.taken) // 8)]:
+        asked: list = []
+        log = add(revised, copy, 2, block=1, asked=asked)
+        assert answered.isdisjoint(call.key for call in asked)
+        assert rows(log).sort("trace_id").equals(rows(whole).sort("trace_id"))
+
+
+def test_what_revisions_of_a_log_ask_is_estimated(revised: Path) -> None:
+    asked: list = []
+    recipe = load_added_pools(revised / "second.toml")
+    assert recipe is not None
+    first, second = estimate(plan_added_pools(recipe, revised / "log").plan)
+    add(revised, revised / "log", asked=asked)
+    assert first.requests + second.requests == sum(len(call.seeds) for call in asked)
+    of_first = [call for call in asked if "/again/" in call.key]
+    written = sum(len(str(call.prompt).encode()) * len(call.seeds) for call in of_first)
+    assert written <= first.prompt_tokens <= 2 * written
+
+
+def test_what_is_refused_of_revisions_of_a_log(revised: Path) -> None:
+    with refuses("unknown", "`revise.again.of`", "`none`", "`forced`"):
+        add(revised, revised / "log", settings=["revise.again.of=none"])
+    with refuses("invalid", "`revise.again.of_sample`", "`forced`", "9"):
+        add(revised, revised / "log", settings=["revise.again.of_sample=9"])
+    with refuses("unknown", "`revise.again.of`", "`once more`"):
+        add(revised, revised / "log", settings=["revise.again.of=once more"])
+    (revised / "correct.txt").write_text("{{prompt}}\n{{attempt}}", encoding="utf-8")
+    with refuses("unsuitable", "`correct.txt`", "`again`"):
+        add(revised, revised / "log")
