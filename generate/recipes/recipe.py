@@ -377,8 +377,6 @@ class _ReviseStep(_Step):
 PoolStep = _SampleStep | _ReviseStep
 LOGGED = "log"
 """The data set of pools that are added to a log: its own examples."""
-POOLS = ("sample", "revise", "loop")
-"""The tables of a recipe that make pools."""
 MOST_REQUESTS = 100
 """Of an example, where a loop of a user's has no `requests`."""
 
@@ -569,7 +567,7 @@ def load_added_pools(recipe: str | Path, settings: Sequence[str] = ()) -> Recipe
     arguments are those of `load_recipe`, the errors too.
     """
     top, path = read_toml(recipe, settings)
-    if "data" in top or not any(top.get(name) for name in POOLS):
+    if "data" in top or not any(top.get(name) for name in ("sample", "revise", "loop")):
         return None
     with naming(path):
         for name in ("few_shot", "evidence"):

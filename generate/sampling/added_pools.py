@@ -29,16 +29,7 @@ from generate.sampling.example_loops import READ, ROWS
 from generate.sampling.samples import FINALIZER, TOKEN_LISTS
 from generate.sampling.sampling_plan import LoggedRows, SamplingPlan
 from generate.sampling.sampling_run import Generated, SamplingRun, carry_out
-from toolkit.errors import (
-    ConflictError,
-    ExistsError,
-    InvalidError,
-    UnknownError,
-    UnsuitableError,
-    error_prefix,
-    listed,
-    suggest,
-)
+from toolkit.errors import ConflictError, ExistsError, UnknownError, UnsuitableError, error_prefix, listed, suggest
 from toolkit.log import ADDING, LEFT_OUT, Log, collect, extend_log, open_sealed
 from toolkit.progress import Advance
 
@@ -121,21 +112,17 @@ def _pools_by_table(log: Log) -> dict[str, set[str]]:
 
 
 def _check_read(recipe: Recipe, log: Log) -> None:
-    """UnknownError where a loop or a revision reads a pool that the log does not have, InvalidError where a revised one
-    lacks the sample.
-    """
+    """UnknownError where a loop or a revision reads a pool, or a sample of one, that the log lacks."""
     known = _pools_by_table(log)
     for revision in recipe.revised_in_log:
         place, names = f"`revise.{revision.pool}.of", sorted(known.get("traces", ()))
         if revision.of not in names:
             lacking = f"neither the recipe nor the log has a pool `{revision.of}`"
             raise UnknownError(f"{place}`: {lacking}; {suggest(revision.of, names)}")
-        places = log.scan("traces", ["pool", "sample_index", "text"]).filter(pl.col("text").is_not_null())
-        there = collect(places.filter(pool=revision.of, sample_index=revision.of_sample).head(1), log)
-        if not there.height:
-            number = revision.of_sample
-            raise InvalidError(
-                f"{place}_sample`: no trace of `{revision.of}` in the log is sample {number} and has a text"
+        places = log.scan("traces", ["pool", "sample_index"])
+        if not collect(places.filter(pool=revision.of, sample_index=revision.of_sample).head(1), log).height:
+            raise UnknownError(
+                f"{place}_sample`: no trace of `{revision.of}` in the log is sample {revision.of_sample}"
             )
     readable = sorted(set().union(*(known.get(table, ()) for table in READ)))
     for step in recipe.loop:

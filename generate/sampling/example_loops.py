@@ -195,7 +195,7 @@ class ExampleLoops:
         """The calls of examples that are opened."""
         due = _Due()
         for example in examples:
-            for loop in () if self.final else self._steps.first(example.prepared, example.logged.get("traces", ())):
+            for loop in () if self.final else self._steps.first(example.prepared, example.logged):
                 due.ready.append((_Strand(example, loop), None))
             for step in self.recipe.loop:
                 self._begin(example, step, due)

@@ -82,7 +82,6 @@ def examples_bytes(plan: SamplingPlan) -> int:
 
 
 _LoggedAttempts = Mapping[tuple[str, str, int], Attempt]
-"""Traces of the log that revisions read, by example, pool and sample."""
 
 
 def _logged_attempts(plan: SamplingPlan) -> _LoggedAttempts:
@@ -91,7 +90,7 @@ def _logged_attempts(plan: SamplingPlan) -> _LoggedAttempts:
     for rows in plan.examples.iter_slices(LEAST_OPEN) if steps else ():
         for name, tables in plan.logged_rows(rows["example_id"].to_list()).items():
             for step in steps:
-                if (row := logged_attempt(tables.get("traces", ()), step)) is not None:
+                if (row := logged_attempt(tables, step)) is not None:
                     attempts[name, step.of, step.of_sample] = attempt_of_row(row)
     return attempts
 

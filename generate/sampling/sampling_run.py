@@ -446,25 +446,24 @@ class SamplingRun:
         for step in recipe.steps:
             model, in_log = self.model(step.engine), step in recipe.revised_in_log
             for name in ids:
-                revised = logged_attempt(logged.get(name, {}).get("traces", ()), step) if in_log else None
+                revised = logged_attempt(logged.get(name, {}), step) if in_log else None
                 place = 0
                 for index in range(step.samples):
                     attempt = done.get((name, step.pool, index))
                     if attempt is None:
                         continue
-                    finalizer = done.get((name, step.pool + samples.FINALIZER, index))
-                    row = samples.trace_row(
-                        recipe, step, model, name, index, attempt, finalizer, began.get(name), place
-                    )
+                    last = done.get((name, step.pool + samples.FINALIZER, index))
+                    row = samples.trace_row(recipe, step, model, name, index, attempt, last, began.get(name), place)
                     trace_rows.append(row)
                     place += 1
                     parent: Attempt | Completion | None = None
                     if revised is not None:
-                        row["parent_id"] = revised["trace_id"]
-                        parent = attempt_of_row(revised) if step.joined else None
+                        parent, row["parent_id"] = attempt_of_row(revised), revised["trace_id"]
                     elif step.joined and step.of is not None:
                         parent = done[name, step.of, step.of_sample]
-                    texts.append(answering(attempt, parent) if finalizer is None else answering(finalizer))
+                    texts.append(
+                        answering(attempt, parent if step.joined else None) if last is None else answering(last)
+                    )
         added: dict[str, Trace] = {}
         for loop, name, place, given in self.listed(ids, looped):
             if isinstance(given, Trace):

@@ -15,6 +15,7 @@ from generate.recipes.recipe import PoolStep, Recipe
 from generate.sampling.context import Attempt, Prepared, finalizer_prompt, prompt_of
 from generate.sampling.samples import ask_finalizer, ask_samples
 
+LoggedTables = Mapping[str, Sequence[Mapping[str, Any]]]
 Attempts = Mapping[tuple[str, int], Attempt]
 """What was answered before a step, by pool and sample."""
 
@@ -31,8 +32,8 @@ class RecipeSteps:
         # the attempts whose answers later prompts name
         self._named = {(s.of, s.of_sample) for s in recipe.revise if "answer" in recipe.prompts[s.prompt].fields}
 
-    def first(self, example: Prepared, logged: Sequence[Mapping[str, Any]] = ()) -> list[Steps]:
-        """The loops that an example begins with. logged: its traces in the log that is added to, for revisions."""
+    def first(self, example: Prepared, logged: LoggedTables) -> list[Steps]:
+        """The loops that an example begins with. logged: its rows in the log that is added to, for revisions."""
         loops = [self._pool(step, example, {}) for step in self.recipe.sample]
         for step in self._on_log:
             if (row := logged_attempt(logged, step)) is not None:
@@ -82,15 +83,15 @@ def _beside(loops: Sequence[Steps]) -> Steps:
         yield Together(loops)
 
 
-def logged_attempt(rows: Sequence[Mapping[str, Any]], step: PoolStep) -> Mapping[str, Any] | None:
-    """The trace that a step revises, among an example's traces of a log; None where it is not there, or has no text."""
-    place = (step.of, step.of_sample)
-    return next((row for row in rows if (row["pool"], row["sample_index"]) == place and row["text"] is not None), None)
+def logged_attempt(tables: LoggedTables, step: PoolStep) -> Mapping[str, Any] | None:
+    """The trace that a step revises, among an example's rows in a log; None where it is not there, or has no text."""
+    place, rows = (step.of, step.of_sample), tables.get("traces", ())
+    return next((row for row in rows if (row["pool"], row["sample_index"]) == place and row.get("text")), None)
 
 
 def attempt_of_row(row: Mapping[str, Any]) -> Attempt:
     """What a revision reads of a trace in a log."""
-    return Attempt(row["text"], row["answer"], row.get("reasoning"))
+    return Attempt(row["text"], row.get("answer"), row.get("reasoning"))
 
 
 def answering(completion: Completion, parent: Attempt | Completion | None = None) -> tuple[str | None, bool]:

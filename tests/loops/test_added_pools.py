@@ -232,7 +232,7 @@ def test_what_revisions_of_a_log_ask_is_estimated(revised: Path) -> None:
 def test_what_is_refused_of_revisions_of_a_log(revised: Path) -> None:
     with refuses("unknown", "`revise.again.of`", "`none`", "`forced`"):
         add(revised, revised / "log", settings=["revise.again.of=none"])
-    with refuses("invalid", "`revise.again.of_sample`", "`forced`", "9"):
+    with refuses("unknown", "`revise.again.of_sample`", "`forced`", "9"):
         add(revised, revised / "log", settings=["revise.again.of_sample=9"])
     with refuses("unknown", "`revise.again.of`", "`once more`"):
         add(revised, revised / "log", settings=["revise.again.of=once more"])
