@@ -86,7 +86,8 @@ def _beside(loops: Sequence[Steps]) -> Steps:
 def logged_attempt(tables: LoggedTables, step: PoolStep) -> Mapping[str, Any] | None:
     """The trace that a step revises, among an example's rows in a log; None where it is not there, or has no text."""
     place, rows = (step.of, step.of_sample), tables.get("traces", ())
-    return next((row for row in rows if (row["pool"], row["sample_index"]) == place and row.get("text")), None)
+    there = [row for row in rows if (row["pool"], row["sample_index"]) == place]
+    return next((row for row in there if row.get("text") is not None), None)
 
 
 def attempt_of_row(row: Mapping[str, Any]) -> Attempt:
