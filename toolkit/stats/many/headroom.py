@@ -106,8 +106,8 @@ def captured_shares(
     least, most = tango_limits(*as_whole_pairs(moves[0, few], moves[1, few], moves[4, few], trials), level)
     low[few], high[few] = np.fmin(low[few], least / room), np.fmax(high[few], most / room)
     level_with = alike & (behind == 0)
-    few[level_with], trials = True, float(count if independent else units.kish)
-    low[level_with] = np.fmin(low[level_with], 1 + tango_limits(0, 0, trials, level)[0] / room)
+    few[level_with], below = True, tango_limits(0, 0, float(count if independent else units.kish), level)[0]
+    low[level_with] = np.fmin(low[level_with], 1 + below / room)
     known = alike & (pairs.y**2 * (pairs.units - 1) > single_critical_value(alone_level, units.kish) ** 2 * pairs.yy)
     ends = np.isin(np.arange(len(gain)), [baseline, oracle])
     share = np.where(known, share, np.nan)

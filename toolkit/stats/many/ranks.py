@@ -77,8 +77,8 @@ def ranks_of(
                 values[place, 5:7] = _baseline_limits(
                     sample, numbers[place], values[place, 5:7], critical, results, pairs, settings
                 )
-                moved = agree_on_zero(results.value[slot], *values[place, [5, 6, 4]], settings.level)
-                values[place, [5, 6, 4]] = moved
+                low, high, p_value = values[place, [5, 6, 4]]
+                values[place, [5, 6, 4]] = agree_on_zero(results.value[slot], low, high, p_value, settings.level)
                 values[place, 5:7, ranking.standing.baseline] = np.nan
         if covariance is not None and len(wanted) > 1 and sample.units.kish >= FEW_UNITS:
             values[1, 7] = _front_shares(wanted[0], wanted[1], covariance, ranking.standing.among, settings)
