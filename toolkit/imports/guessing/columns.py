@@ -112,7 +112,7 @@ def _leaf_columns(value: str, path: str, values: pl.Series) -> Iterator[Column]:
         if sizes.len() and (sizes == 2).all():
             first, second = (values.list.get(place, null_on_oob=True) for place in range(2))
             numbers = second.cast(pl.Float64, strict=False)
-            if values.dtype.inner.is_numeric() and any(ROLES[name].place(path) for name in ("text", "answer")):
+            if values.dtype.inner.is_numeric() and any(ROLES[name].name_fit(path) for name in ("text", "answer")):
                 yield from (
                     Column(f"{path}[{place}]", f"{path}.pred", one) for place, one in enumerate((first, second))
                 )
