@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("toolkit", "generate", "replay", "thinkback")
 COMMANDS = "thinkback.commands"
 LIMITS = {
-    "lines": 92_150, "modules": 450, "modules with one importer": 101, "files in a folder": 20,
+    "lines": 92_200, "modules": 450, "modules with one importer": 101, "files in a folder": 20,
     "imports in a chain": 9, "public names": 1_975,
 }  # fmt: skip
 """Lowered, never raised, unless the commit gives the reason."""

@@ -23,7 +23,7 @@ import polars as pl
 
 from generate.annotating.annotation_plan import AnnotationPlan, SignalPlan
 from generate.annotating.records import (
-    Record,
+    SignalRecord,
     check_same_model,
     first_difference,
     signal_folder_name,
@@ -52,7 +52,7 @@ class _AnnotatedLog:
     """The result of a run: the sealed log, and the record of each signal."""
 
     log: Log
-    steps: tuple[tuple[TraceSignal, Record], ...]
+    steps: tuple[tuple[TraceSignal, SignalRecord], ...]
 
 
 def add_signals(
@@ -76,7 +76,7 @@ def add_signals(
     _remove_leftovers(plan)
     if not todo:
         return _AnnotatedLog(plan.log, ())
-    added: list[tuple[TraceSignal, Record, Mapping[str, Any]]] = []
+    added: list[tuple[TraceSignal, SignalRecord, Mapping[str, Any]]] = []
     tables: dict[str, list[list[pl.LazyFrame]]] = {}
     with contextlib.ExitStack() as held:
         runs = [_SignalRun(plan, one, held, with_failures) for one in todo]
@@ -107,29 +107,29 @@ class _SignalRun:
         self.journal = held.enter_context(Journal(out))
         self.writer = LogWriter(out)
         held.callback(self.remove_if_empty)
-        self.record = Record(todo.traces["trace_id"])
+        self.record = SignalRecord(todo.traces["trace_id"])
         self.others: set[str] = set()
         for done in self.journal.events(BlockDone):
-            self._note(done)
+            self._record_event(done)
         settled: tuple[type[Skipped | Unreadable], ...] = (Skipped, Unreadable)
         remarked: tuple[type[Incomplete | Recounted], ...] = (Incomplete, Recounted)
         for kind in settled:
             for event in self.journal.events(kind):
                 if event.trace_id in self.due_traces:
-                    self._note(event)
+                    self._record_event(event)
                 else:  # of traces that this run is not for, only that they are settled
                     self.others.add(event.trace_id)
         for remarks in remarked:
             for remark in self.journal.events(remarks):
                 if remark.trace_id in self.due_traces:
-                    self._note(remark)
+                    self._record_event(remark)
 
     @cached_property
     def due_traces(self) -> frozenset[str]:
         """The traces that this run works on. They are read only where an earlier run left work."""
         return frozenset(self.todo.traces["trace_id"])
 
-    def _note(self, event: SignalEvent) -> None:
+    def _record_event(self, event: SignalEvent) -> None:
         """Adds an event of this or an earlier run to the record."""
         record = self.record
         if isinstance(event, BlockDone):
@@ -189,7 +189,7 @@ class _SignalRun:
         """A block without the traces that can have no row, and why each of these is skipped."""
         silent = block.traces_without_text(self.step.texts, self.step.whole_groups)
         rest = replace(block, wanted=block.wanted - silent.keys())
-        single = _lone_traces(rest) if self.step.whole_groups else {}
+        single = _traces_alone_in_group(rest) if self.step.whole_groups else {}
         return replace(rest, wanted=rest.wanted - single.keys()), {**silent, **single}
 
     def block_rows(self, block: TraceBlock, skipped: Mapping[str, str], worker: Worker, advance: Advance) -> BlockRows:
@@ -211,14 +211,14 @@ class _SignalRun:
         check_same_model(
             signal_records(manifest.source if manifest else None, step, additions), step, additions, described
         )
-        begun, marks = self.journal.saved(BEGUN), step.weights_and_prompts(described)
+        begun, marks = self.journal.stored_mapping(BEGUN), step.weights_and_prompts(described)
         differs = first_difference(begun, marks)
         if differs is not None:
             raise MismatchError(
                 f"`{step.name}` was begun with another model or prompt: {differs}; put that one back, or remove"
                 f" `{self.journal.out}`"
             )
-        self.journal.keep(BEGUN, {**begun, **marks})
+        self.journal.store_mapping(BEGUN, {**begun, **marks})
         return described
 
     def store_block(self, rows: BlockRows, seconds: float) -> None:
@@ -231,9 +231,9 @@ class _SignalRun:
             BlockDone(seconds, rows.lost_tokens),
         ]
         self.journal.append(events)
-        self.journal.sync()
+        self.journal.sync_to_disk()
         for event in events:
-            self._note(event)
+            self._record_event(event)
         if rows.rows.height:
             self.writer.append(self.step.table, rows.rows)
 
@@ -262,7 +262,7 @@ class _SignalRun:
 
     def remove_if_empty(self) -> None:
         """Removes the files of a run that made no rows."""
-        if self.journal.out.is_dir() and self.journal.empty() and not self.writer.log().shards:
+        if self.journal.out.is_dir() and self.journal.has_no_events() and not self.writer.log().shards:
             self.remove_folder()
 
     def remove_folder(self) -> None:
@@ -286,7 +286,7 @@ def _remove_leftovers(plan: AnnotationPlan) -> None:
                 _SignalRun(plan, one, held, with_failures=False).remove_added()
 
 
-def _lone_traces(block: TraceBlock) -> dict[str, str]:
+def _traces_alone_in_group(block: TraceBlock) -> dict[str, str]:
     """The wanted traces that are alone in their group, and why each is skipped."""
     counts = Counter(map(choice_group, block.rows))
     return {row["trace_id"]: SINGLE for row in block.rows if counts[choice_group(row)] == 1}

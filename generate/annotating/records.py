@@ -16,8 +16,8 @@ from typing import Any
 
 import polars as pl
 
-from generate.engines.weights import versions_here
-from generate.journal.database import difference
+from generate.engines.weights import platform_versions
+from generate.journal.database import differing_key_text
 from generate.signals.signal import Additions, TraceSignal
 from generate.traces.log_origins import merged_sources
 from toolkit.errors import ConflictError
@@ -25,7 +25,7 @@ from toolkit.log import LEFT_OUT
 
 
 @dataclass
-class Record:
+class SignalRecord:
     """A run's record of one signal, for the traces that it `tried`. `skipped`: traces without a row, and why;
     `incomplete`: traces whose row lacks a value, and why; `recounted`: traces whose text has another number of tokens
     than logged; `unreadable`: traces; `unreadable_count`: judgements; `lost_tokens`: theirs, and those of first tries
@@ -77,7 +77,7 @@ def check_settings(records: Sequence[Mapping[str, Any]], step: TraceSignal, addi
     others = [record.get("settings") or {} for record in records]
     if now in others:
         return
-    differs = difference(others[0], now)
+    differs = differing_key_text(others[0], now)
     what = f"`{step.name}` ({step.section}) made with other settings"
     raise ConflictError(f"the log holds {what}: {differs}; give the new one another `name`")
 
@@ -98,11 +98,11 @@ def check_same_model(
 
 def first_difference(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
     """The words for the first mark in which two records differ; None where none does."""
-    return difference(before, now, [name for name in now if name in before], most=18)
+    return differing_key_text(before, now, [name for name in now if name in before], most=18)
 
 
 def source_with_records(
-    source: Any, additions: Additions, signals: Sequence[tuple[TraceSignal, Record, Mapping[str, Any]]]
+    source: Any, additions: Additions, signals: Sequence[tuple[TraceSignal, SignalRecord, Mapping[str, Any]]]
 ) -> dict[str, Any]:
     """The manifest's `source` with the records of added signals. Records of one signal from several runs or shards are
     merged.
@@ -120,7 +120,7 @@ def source_with_records(
             "kind": step.kind,
             "seed": additions.seed,
             **described,
-            "versions": {**versions_here(), **(versions if isinstance(versions, Mapping) else {})},
+            "versions": {**platform_versions(), **(versions if isinstance(versions, Mapping) else {})},
             "settings": step.identity(additions),
             "rows": before.get("rows", 0) + record.rows,
             "wall_clock_s": round(before.get("wall_clock_s", 0.0) + record.seconds, 3),

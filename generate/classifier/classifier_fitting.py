@@ -20,10 +20,17 @@ import polars as pl
 
 from generate.classifier.classifier_recipe import FIX, ClassifierRecipe, ClassifierTraining
 from generate.engines.base import Prompt
-from generate.engines.weights import Placing, find_model, installed, load_network, load_tokens, versions_here
+from generate.engines.weights import (
+    DeviceAndType,
+    find_model,
+    load_network,
+    load_tokens,
+    platform_versions,
+    require_extra,
+)
 from generate.passes.batching import TokenIds, length_batches
 from generate.passes.reader import Reader
-from generate.signals.sequence_classifier import SETTINGS_FILE, quiet
+from generate.signals.sequence_classifier import SETTINGS_FILE, silence_warnings
 from generate.traces.block import TRACE_FIELDS, check_fields, prompt_about, trace_blocks
 from toolkit.errors import EmptyError, InvalidError, UnknownError, UnsuitableError, suggest
 from toolkit.files import replacing
@@ -46,7 +53,7 @@ class _TrainingRows:
     counts: Mapping[str, Mapping[str, int]]
 
 
-def labelled(log: Log, recipe: ClassifierRecipe) -> pl.DataFrame:
+def labelled_traces(log: Log, recipe: ClassifierRecipe) -> pl.DataFrame:
     """The traces with a label: (trace_id, example_id, label). ThinkbackError where none has one, or all the same."""
     training = recipe.training
     verdict = "correct" if training.target.startswith(FIX) else training.target
@@ -93,7 +100,7 @@ def _fix_labels(traces: pl.DataFrame, action: str) -> pl.DataFrame:
     return judged.with_columns(label=pl.when(pl.col("correct")).then(0.0).otherwise(pl.col("right")))
 
 
-def _held_out(examples: np.ndarray, share: float, seed: int) -> np.ndarray:
+def _is_held_out(examples: np.ndarray, share: float, seed: int) -> np.ndarray:
     """Whether each row's example is held out, (n,): about `share` of them, chosen independently of other examples."""
     drawn = {name: _drawn(seed, "dev", name) for name in np.unique(examples)}
     return np.array([drawn[name] < share for name in examples])
@@ -130,7 +137,7 @@ def _right_and_wrong(labels: np.ndarray) -> dict[str, int]:
 def training_rows(log: Log, recipe: ClassifierRecipe) -> _TrainingRows:
     """The rows to train on and those held out. ThinkbackError where either is empty or has only one class."""
     check_fields(recipe.template, log, TRACE_FIELDS)
-    chosen = labelled(log, recipe)
+    chosen = labelled_traces(log, recipe)
     counts = {"generated": _right_and_wrong(chosen["label"].to_numpy())}
     if recipe.training.balance == "down":
         chosen = _balanced_down(chosen, recipe.seed)
@@ -146,7 +153,7 @@ def training_rows(log: Log, recipe: ClassifierRecipe) -> _TrainingRows:
     if recipe.training.split.by == "trace":
         dev = _held_out_traces(traces, np.array(labels) >= 0.5, recipe.training.dev, recipe.seed)
     else:
-        dev = _held_out(np.array(examples, dtype=object), recipe.training.dev, recipe.seed)
+        dev = _is_held_out(np.array(examples, dtype=object), recipe.training.dev, recipe.seed)
     rows = _TrainingRows(tuple(prompts), np.array(labels), np.array(examples, dtype=object), dev, counts)
     for side, mask in (("training", ~dev), ("development", dev)):
         if not mask.any() or len(np.unique(rows.labels[mask] >= 0.5)) < 2:
@@ -172,7 +179,7 @@ class _Epoch:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedClassifier:
     """The result of training a classifier. too_long: rows left out because the model cannot read them whole; counts:
     right and wrong traces, generated, after balancing, and of these in training and validation; both_sides: questions
     with traces on both sides.
@@ -196,14 +203,14 @@ def fit_classifier(
     say: Report | None = None,
     started: Callable[[int], Advance] | None = None,
     force: bool = False,
-) -> Trained:
+) -> TrainedClassifier:
     """Trains a classifier on a log and writes its folder `out`, which must not exist unless `force` replaces it. A
     failure leaves nothing.
 
     `say` hears a line per epoch; `started` is told how many rows there are to learn from over all epochs. The same
     recipe and log give the same weights on the same machine. ThinkbackError for unfit settings, models and logs.
     """
-    installed("generate", "torch", "transformers", "safetensors")
+    require_extra("generate", "torch", "transformers", "safetensors")
     import torch
 
     training = recipe.training
@@ -214,7 +221,7 @@ def fit_classifier(
         network = _with_adapter(reader.network, training) if training.method == "lora" else reader.network
         reader.network = network
         texts = [TokenIds(tuple(reader.tokens.encode(prompt, whole=True))) for prompt in rows.prompts]
-        fits = np.array([reader.too_long(text) is None for text in texts])
+        fits = np.array([reader.too_long_text(text) is None for text in texts])
         if not (fits & ~rows.dev).any() or not (fits & rows.dev).any():
             raise EmptyError(
                 f"`classifier`: no training or no held-out text fits the {reader.context} tokens that the model takes"
@@ -225,31 +232,33 @@ def fit_classifier(
                     f"`classifier`: the {side} texts that the model takes whole ({reader.context} tokens) do not hold"
                     " both labels: raise `context`, or choose another model"
                 )
-        fitting = _Fitting(reader, recipe, texts, rows, fits)
+        fitting = _ClassifierTraining(reader, recipe, texts, rows, fits)
         epochs, best = fitting.run(say or (lambda _: None), started)
         sides = {"train": fits & ~rows.dev, "validation": fits & rows.dev}
         counts = {**rows.counts, **{name: _right_and_wrong(rows.labels[mask]) for name, mask in sides.items()}}
         both = set(rows.examples[sides["train"]]) & set(rows.examples[sides["validation"]])
-        trained = Trained(
+        trained = TrainedClassifier(
             tuple(epochs), best, int(sides["train"].sum()), int(sides["validation"].sum()),
             float(rows.labels[fits].mean()), int((~fits).sum()), counts, len(both),
         )  # fmt: skip
-        _save(folder, reader, recipe, trained)
+        _save_classifier(folder, reader, recipe, trained)
     return trained
 
 
 def _open_reader(recipe: ClassifierRecipe) -> Reader:
     training = recipe.training
-    files = find_model(recipe.model(training.model), None, download=False)
+    files = find_model(recipe.resolve_model(training.model), None, download=False)
     tokens = load_tokens(str(files.folder))
-    placing = Placing(training.device, training.dtype, training.load_in_4bit, new_head=True, options={"num_labels": 1})
+    placing = DeviceAndType(
+        training.device, training.dtype, training.load_in_4bit, new_head=True, options={"num_labels": 1}
+    )
     network = load_network(files, "sequence", placing, "`classifier`")
     return Reader(files, tokens, network, "sequence", training.context, training.batch_tokens, left=False)
 
 
 def _with_adapter(network: Any, training: ClassifierTraining) -> Any:
     """The network with LoRA layers added. Its head is trained whole."""
-    installed("lora", "peft")
+    require_extra("lora", "peft")
     from peft import LoraConfig, TaskType, get_peft_model
 
     targets = training.adapt[0] if training.adapt == ("all-linear",) else list(training.adapt)
@@ -258,13 +267,13 @@ def _with_adapter(network: Any, training: ClassifierTraining) -> Any:
         target_modules=targets,
     )  # fmt: skip
     try:
-        with quiet():
+        with silence_warnings():
             return get_peft_model(network, config)
     except ValueError as error:
         raise InvalidError(f"`classifier.adapt`: {str(error).splitlines()[0]}") from None
 
 
-class _Fitting:
+class _ClassifierTraining:
     """A training run of a classifier."""
 
     def __init__(
@@ -285,10 +294,10 @@ class _Fitting:
         steps = training.epochs * -(-len(self.fit) // training.batch)
         warm = max(1, round(training.warmup * steps))
 
-        def pace(step: int) -> float:
+        def learning_rate_factor(step: int) -> float:
             return min(1.0, (step + 1) / warm) * max(0.0, 1 - max(0, step - warm) / max(1, steps - warm))
 
-        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, pace)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, learning_rate_factor)
 
     def run(self, say: Report, started: Callable[[int], Advance] | None) -> tuple[list[_Epoch], int]:
         """Trains all epochs and restores the best one's weights; returns (epochs, number of the best, from 1)."""
@@ -297,7 +306,7 @@ class _Fitting:
         advance = started(self.training.epochs * len(self.fit)) if started is not None else no_progress
         for number in range(1, self.training.epochs + 1):
             loss = self._epoch(advance)
-            epochs.append(self._measure(number, loss))
+            epochs.append(self._measure_held_out(number, loss))
             value = getattr(epochs[-1], self.training.metric)
             better = not best or value > getattr(epochs[best - 1], self.training.metric)
             mark = ", the best so far" if better else ""
@@ -352,7 +361,7 @@ class _Fitting:
         padded = pad_batch(texts, self.reader.padding_id(texts), False, self.reader.network.device)
         return self.reader.network(**self.reader.forward_arguments(padded)).logits[:, 0].float()
 
-    def _measure(self, number: int, loss: float) -> _Epoch:
+    def _measure_held_out(self, number: int, loss: float) -> _Epoch:
         from sklearn.metrics import average_precision_score, roc_auc_score
 
         from generate.passes.reader import classifier_outputs
@@ -368,7 +377,7 @@ class _Fitting:
         )  # fmt: skip
 
 
-def _save(folder: Path, reader: Reader, recipe: ClassifierRecipe, trained: Trained) -> None:
+def _save_classifier(folder: Path, reader: Reader, recipe: ClassifierRecipe, trained: TrainedClassifier) -> None:
     """Writes the folder: weights, tokenizer, and `classifier.json` with the prompt and the course of training."""
     import torch
 
@@ -380,7 +389,7 @@ def _save(folder: Path, reader: Reader, recipe: ClassifierRecipe, trained: Train
         network = network.to(getattr(torch, recipe.training.store))
     if recipe.training.method == "lora" and recipe.training.keep == "adapter":
         network.peft_config["default"].base_model_name_or_path = reader.files.name
-    with quiet():
+    with silence_warnings():
         network.save_pretrained(folder, **({"save_embedding_layers": False} if hasattr(network, "peft_config") else {}))
     reader.tokens.tokenizer.save_pretrained(folder)
     (folder / "README.md").unlink(missing_ok=True)  # peft's model card, all placeholders
@@ -392,7 +401,7 @@ def _save(folder: Path, reader: Reader, recipe: ClassifierRecipe, trained: Train
         "base": reader.files.name,
         "base_weights_sha256": reader.files.weights_sha256(),
         "settings": {**asdict(recipe.training), "model": reader.files.name},
-        "versions": versions_here(),
+        "versions": platform_versions(),
         "trained": asdict(trained),
     }
     (folder / SETTINGS_FILE).write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -10,7 +10,7 @@ from typing import Any
 
 from generate.engines.weights import DEVICES, DTYPES
 from generate.recipes.prompting import Template, read_template
-from generate.recipes.toml_file import RecipePart, naming, read_head, read_toml
+from generate.recipes.toml_file import RecipePart, name_file_in_errors, read_head, read_toml
 from toolkit.answers import MEASURES
 from toolkit.errors import ConflictError, InvalidError, RequiredError, listed
 from toolkit.settings import Checked, check, from_table, is_sequence, setting
@@ -102,7 +102,7 @@ class ClassifierRecipe(RecipePart):
 def load_training(recipe: str | Path, settings: Sequence[str] = ()) -> ClassifierRecipe:
     """Reads the table `[classifier]` of a recipe. ThinkbackError: one line that names the file and the key."""
     top, path = read_toml(recipe, settings)
-    with naming(path):
+    with name_file_in_errors(path):
         if "classifier" not in top:
             raise RequiredError("trains nothing: it has no `[classifier]`")
         training = from_table(ClassifierTraining, top["classifier"], "classifier")

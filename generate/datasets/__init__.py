@@ -23,7 +23,16 @@ import polars as pl
 
 from generate.datasets.commonsenseqa import COMMONSENSEQA
 from generate.datasets.competition import MATH, MATH500
-from generate.datasets.data_set import Choosing, Count, DataSet, Loaded, ReadRequest, choose, divide, lines
+from generate.datasets.data_set import (
+    ChoiceOptions,
+    DataSet,
+    LoadedDataSet,
+    PublishedCount,
+    ReadRequest,
+    choose_examples,
+    count_lines,
+    split_examples,
+)
 from generate.datasets.gsm8k import GSM8K, GSM_SYMBOLIC, GSM_SYMBOLIC_P1, GSM_SYMBOLIC_P2
 from generate.datasets.multihop import MUSIQUE, WIKI_MULTIHOP
 from generate.datasets.published import find_files
@@ -32,7 +41,10 @@ from generate.tasks import TASKS, task_examples
 from toolkit.errors import AmbiguousError, ConflictError, RequiredError, UnknownError, suggest
 from toolkit.settings import from_table
 
-__all__ = ["DATASETS", "Count", "DataSet", "Loaded", "choose", "divide", "lines", "load", "names"]
+__all__ = [
+    "DATASETS", "DataSet", "LoadedDataSet", "PublishedCount", "choose_examples", "count_lines", "load", "names",
+    "split_examples",
+]  # fmt: skip
 
 DATASETS: Mapping[str, DataSet] = {
     one.name: one
@@ -41,7 +53,7 @@ DATASETS: Mapping[str, DataSet] = {
         MUSIQUE, WIKI_MULTIHOP,
     )
 }  # fmt: skip
-_CHOOSING = tuple(field.name for field in fields(Choosing))
+_CHOOSING = tuple(field.name for field in fields(ChoiceOptions))
 _SPELLINGS = {"train": "train", "dev": "dev", "val": "dev", "validation": "dev", "test": "test"}
 
 
@@ -52,7 +64,7 @@ def names() -> tuple[str, ...]:
 
 def load(
     name: str, path: str | Path | None = None, splits: Sequence[str] = (), options: Mapping[str, Any] | None = None
-) -> Loaded:
+) -> LoadedDataSet:
     """Reads a data set, or generates the examples of a task; returns them with counts to compare with published ones.
 
     `path` is the published file, or the folder that holds the files under their published names. `splits` are of
@@ -63,7 +75,7 @@ def load(
     if name in TASKS:
         if path is not None:
             raise ConflictError(f"`{name}` is generated, not read: leave out `path`")
-        return Loaded(task_examples(name, splits or ("test",), given))
+        return LoadedDataSet(task_examples(name, splits or ("test",), given))
     if name not in DATASETS:
         raise UnknownError(f"unknown data set `{name}`; {suggest(name, names())}")
     data = DATASETS[name]
@@ -73,21 +85,23 @@ def load(
     if path is None:
         raise RequiredError(f"`{name}` needs a `path`: its files are published by {data.published_by}, not shipped")
     extra = {key: value for key, value in given.items() if key in data.options}
-    chosen = from_table(Choosing, {key: value for key, value in given.items() if key in _CHOOSING})
-    wanted = ((split, find_files(Path(path), data.files[split])) for split in _splits(data, Path(path), splits))
+    chosen = from_table(ChoiceOptions, {key: value for key, value in given.items() if key in _CHOOSING})
+    wanted = ((split, find_files(Path(path), data.files[split])) for split in _check_splits(data, Path(path), splits))
     parts = [data.read(ReadRequest(data.name, split, files, extra)) for split, files in wanted]
     examples = pl.concat([part.examples for part in parts])
     counts = [count for part in parts for count in part.counts]
     if chosen.choose is not None:
-        examples = choose(examples, chosen.choose, chosen.choose_seed, chosen.choose_by)
-        counts.append(Count(f"{name} examples chosen", examples.height))
+        examples = choose_examples(examples, chosen.choose, chosen.choose_seed, chosen.choose_by)
+        counts.append(PublishedCount(f"{name} examples chosen", examples.height))
     if chosen.dev_share is not None:
-        examples = divide(examples, chosen.dev_share, chosen.choose_seed)
-        counts.append(Count(f"{name} examples of those for development", int((examples["split"] == "dev").sum())))
-    return Loaded(examples, tuple(counts))
+        examples = split_examples(examples, chosen.dev_share, chosen.choose_seed)
+        counts.append(
+            PublishedCount(f"{name} examples of those for development", int((examples["split"] == "dev").sum()))
+        )
+    return LoadedDataSet(examples, tuple(counts))
 
 
-def _splits(data: DataSet, path: Path, splits: Sequence[str]) -> tuple[str, ...]:
+def _check_splits(data: DataSet, path: Path, splits: Sequence[str]) -> tuple[str, ...]:
     for split in splits:
         if split not in data.files:
             raise UnknownError(f"`{data.name}` has no split `{split}`; {suggest(split, data.files)}")

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from generate.datasets.data_set import Count, DataSet, Loaded, ReadRequest, frame
+from generate.datasets.data_set import DataSet, LoadedDataSet, PublishedCount, ReadRequest, examples_frame
 from generate.datasets.published import PublishedRow, read_rows
 
 LABELS = ("A", "B", "C", "D", "E")
@@ -25,13 +25,15 @@ _PUBLISHED = {
 }
 
 
-def read(request: ReadRequest) -> Loaded:
+def read(request: ReadRequest) -> LoadedDataSet:
     """Reads CommonsenseQA's questions."""
     rows = [_example(request, row) for row in read_rows(request.files)]
     extra = {"stem": pl.String(), "choices": pl.List(pl.String()), "concept": pl.String()}
-    examples = frame(request, rows, extra, LABELS)
+    examples = examples_frame(request, rows, extra, LABELS)
     published, source = _PUBLISHED[request.split]
-    return Loaded(examples, (Count(f"commonsenseqa {request.split} questions", examples.height, published, source),))
+    return LoadedDataSet(
+        examples, (PublishedCount(f"commonsenseqa {request.split} questions", examples.height, published, source),)
+    )
 
 
 def _example(request: ReadRequest, row: PublishedRow) -> dict[str, Any]:
@@ -42,7 +44,7 @@ def _example(request: ReadRequest, row: PublishedRow) -> dict[str, Any]:
     if gold is None and request.split != "test":
         row.text("answerKey")
     if gold is not None and gold not in LABELS:
-        raise row.fail("answerKey", f"`{gold}` is not one of the letters A to E")
+        raise row.column_error("answerKey", f"`{gold}` is not one of the letters A to E")
     listed = "\n".join(f"({label}) {text}" for label, text in zip(LABELS, choices, strict=True))
     return {
         "example_id": f"{request.name}-{row.text('id')}",
@@ -62,9 +64,9 @@ def _choices(row: PublishedRow, column: str) -> list[str]:
     elif isinstance(value, list) and all(isinstance(one, dict) for one in value):
         pairs = [(one.get("label"), one.get("text")) for one in value]
     else:
-        raise row.fail(column, "is not a list of choices with `label` and `text`")
+        raise row.column_error(column, "is not a list of choices with `label` and `text`")
     if any(not isinstance(text, str) for _, text in pairs) or sorted(str(label) for label, _ in pairs) != list(LABELS):
-        raise row.fail(column, f"has {len(pairs)} choices; the published form has five texts, labelled A to E")
+        raise row.column_error(column, f"has {len(pairs)} choices; the published form has five texts, labelled A to E")
     return [text.strip() for _, text in sorted(pairs)]
 
 

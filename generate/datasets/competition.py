@@ -16,40 +16,40 @@ from typing import Any
 
 import polars as pl
 
-from generate.datasets.data_set import Count, DataSet, Loaded, ReadRequest, example_name, frame
-from generate.datasets.published import PublishedRow, find_files, folded, read_rows
+from generate.datasets.data_set import DataSet, LoadedDataSet, PublishedCount, ReadRequest, example_name, examples_frame
+from generate.datasets.published import PublishedRow, find_files, fold_white_space, read_rows
 from toolkit.answers import boxed, number_form
 
 _MATH = {"train": 7_500, "test": 5_000}
 _EXTRA = {"subject": pl.String(), "level": pl.Int32(), "solution": pl.String()}
 
 
-def _read_math(request: ReadRequest) -> Loaded:
+def _read_math(request: ReadRequest) -> LoadedDataSet:
     """Reads MATH's problems, without those in the MATH500 file that the option `exclude` names."""
     rows = [_example(request, number, row, "type") for number, row in enumerate(read_rows(request.files))]
-    examples = frame(request, rows, _EXTRA)
+    examples = examples_frame(request, rows, _EXTRA)
     source = "Hendrycks et al. 2021"
-    counts = [Count(f"math {request.split} problems", examples.height, _MATH.get(request.split), source)]
+    counts = [PublishedCount(f"math {request.split} problems", examples.height, _MATH.get(request.split), source)]
     if "exclude" in request.options:
         excluded = read_rows(find_files(request.options["exclude"], MATH500_FILES))
-        barred = {folded(row.text("problem")) for row in excluded}
-        unbarred = examples.filter([folded(question) not in barred for question in examples["question"]])
+        barred = {fold_white_space(row.text("problem")) for row in excluded}
+        unbarred = examples.filter([fold_white_space(question) not in barred for question in examples["question"]])
         overlap = examples.height - unbarred.height
-        counts.append(Count(f"math {request.split} problems that are in the excluded file", overlap))
+        counts.append(PublishedCount(f"math {request.split} problems that are in the excluded file", overlap))
         examples = unbarred
-    return Loaded(examples, tuple(counts))
+    return LoadedDataSet(examples, tuple(counts))
 
 
-def _read_math500(request: ReadRequest) -> Loaded:
+def _read_math500(request: ReadRequest) -> LoadedDataSet:
     rows = [_example(request, number, row, "subject") for number, row in enumerate(read_rows(request.files))]
-    examples = frame(request, rows, _EXTRA)
-    count = Count("math500 problems", examples.height, 500, "Lightman et al. 2023; SeVRA, section 5")
-    return Loaded(examples, (count,))
+    examples = examples_frame(request, rows, _EXTRA)
+    count = PublishedCount("math500 problems", examples.height, 500, "Lightman et al. 2023; SeVRA, section 5")
+    return LoadedDataSet(examples, (count,))
 
 
 def _example(request: ReadRequest, number: int, row: PublishedRow, subject: str) -> dict[str, Any]:
     return {
-        "example_id": _name(request, number, row),
+        "example_id": _problem_name(request, number, row),
         "question": row.text("problem"),
         "gold": _gold(row),
         "subject": row.text(subject),
@@ -58,7 +58,7 @@ def _example(request: ReadRequest, number: int, row: PublishedRow, subject: str)
     }
 
 
-def _name(request: ReadRequest, number: int, row: PublishedRow) -> str:
+def _problem_name(request: ReadRequest, number: int, row: PublishedRow) -> str:
     """The publishers' name of a problem (`test/algebra/17.json`), or that of the file that holds it alone."""
     published = row.optional_text("unique_id")
     if published is None and len(request.files) > 1 and row.file.suffix == ".json":
@@ -71,7 +71,7 @@ def _gold(row: PublishedRow) -> str:
     if answer is None:
         answer = boxed(row.text("solution"))
     if not answer:
-        raise row.fail("solution", "holds no `\\boxed{…}` that closes, and there is no column `answer`")
+        raise row.column_error("solution", "holds no `\\boxed{…}` that closes, and there is no column `answer`")
     return number_form(answer) or answer
 
 
@@ -79,7 +79,7 @@ def _level(row: PublishedRow) -> int | None:
     value = row.values.get("level")
     match = re.fullmatch(r"(?:Level )?([1-5?])", str(value).strip())
     if match is None:
-        raise row.fail("level", f"`{value}` is not a level: `Level 1` to `Level 5`, or 1 to 5")
+        raise row.column_error("level", f"`{value}` is not a level: `Level 1` to `Level 5`, or 1 to 5")
     return None if match[1] == "?" else int(match[1])
 
 

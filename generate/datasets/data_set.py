@@ -22,7 +22,7 @@ from toolkit.settings import Checked, setting
 
 
 @dataclass(frozen=True)
-class Count:
+class PublishedCount:
     """A count to check a data set by: of what, how many were read and how many published, and where (null: nowhere)."""
 
     what: str
@@ -47,7 +47,7 @@ class Count:
         return f"{self.what}: {self.counted:,} ({published}; {self.source})"
 
 
-def lines(counts: Iterable[Count]) -> list[str]:
+def count_lines(counts: Iterable[PublishedCount]) -> list[str]:
     """One line for each count, as a command prints it."""
     return [str(count) for count in counts]
 
@@ -58,11 +58,11 @@ _FIRST = {name: schema_of("examples")[name].dtype for name in (
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedDataSet:
     """A data set that was read: its examples in the log's form, and its counts."""
 
     examples: pl.DataFrame
-    counts: tuple[Count, ...] = ()
+    counts: tuple[PublishedCount, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,11 @@ class DataSet:
     name: str
     published_by: str
     files: Mapping[str, Sequence[str]]
-    read: Callable[[ReadRequest], Loaded]
+    read: Callable[[ReadRequest], LoadedDataSet]
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-def frame(
+def examples_frame(
     request: ReadRequest,
     rows: Sequence[Mapping[str, Any]],
     extra: Mapping[str, pl.DataType],
@@ -117,7 +117,7 @@ def example_name(request: ReadRequest, number: int) -> str:
 
 
 @dataclass(frozen=True)
-class Choosing(Checked):
+class ChoiceOptions(Checked):
     """Options of every data set: how many examples to draw, stratified by which column, and the share of `dev`."""
 
     choose: int | None = setting(None)
@@ -126,7 +126,7 @@ class Choosing(Checked):
     dev_share: float | None = setting(None)
 
 
-def choose(examples: pl.DataFrame, n: int, seed: int = 0, by: str | None = None) -> pl.DataFrame:
+def choose_examples(examples: pl.DataFrame, n: int, seed: int = 0, by: str | None = None) -> pl.DataFrame:
     """Draws `n` examples without replacement and returns them in the frame's order.
 
     `by` names a column whose shares are kept (largest remainders; ties to the value that sorts first).
@@ -139,13 +139,13 @@ def choose(examples: pl.DataFrame, n: int, seed: int = 0, by: str | None = None)
     keys = examples[by].cast(pl.String).fill_null("").to_list() if by else [""] * examples.height
     for key, name in sorted(zip(keys, examples["example_id"].to_list(), strict=True)):
         strata[key].append(name)
-    quotas = _quotas({key: len(names) for key, names in strata.items()}, n)
+    quotas = _proportional_counts({key: len(names) for key, names in strata.items()}, n)
     rng = random.Random(f"choose {seed}")
     chosen = {name for key, names in strata.items() for name in rng.sample(names, quotas[key])}
     return examples.filter(pl.col("example_id").is_in(chosen))
 
 
-def divide(examples: pl.DataFrame, share: float, seed: int = 0, name: str = "dev") -> pl.DataFrame:
+def split_examples(examples: pl.DataFrame, share: float, seed: int = 0, name: str = "dev") -> pl.DataFrame:
     """Gives a `share` of the examples (rounded) the split `name`. A cluster's examples stay together."""
     if not 0 < share < 1:
         raise InvalidError(f"`dev_share` is {share}; it takes a number between 0 and 1")
@@ -161,7 +161,7 @@ def divide(examples: pl.DataFrame, share: float, seed: int = 0, name: str = "dev
     return examples.with_columns(split=pl.when(unit.is_in(drawn_units)).then(pl.lit(name)).otherwise(pl.col("split")))
 
 
-def _quotas(sizes: dict[Hashable, int], n: int) -> dict[Hashable, int]:
+def _proportional_counts(sizes: dict[Hashable, int], n: int) -> dict[Hashable, int]:
     """Splits `n` into whole numbers in the proportions of `sizes`."""
     total = sum(sizes.values())
     floors = {key: n * size // total for key, size in sizes.items()}

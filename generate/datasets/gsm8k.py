@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from generate.datasets.data_set import Count, DataSet, Loaded, ReadRequest, example_name, frame
+from generate.datasets.data_set import DataSet, LoadedDataSet, PublishedCount, ReadRequest, example_name, examples_frame
 from generate.datasets.published import PublishedRow, read_rows
 from toolkit.answers import number_form
 
@@ -28,11 +28,11 @@ def _final_number(row: PublishedRow, column: str = "answer") -> str:
     _, mark, last = row.text(column).rpartition("####")
     number = number_form(last.strip()) if mark else None
     if number is None:
-        raise row.fail(column, "does not end in `####` and a number")
+        raise row.column_error(column, "does not end in `####` and a number")
     return number
 
 
-def _read_gsm8k(request: ReadRequest) -> Loaded:
+def _read_gsm8k(request: ReadRequest) -> LoadedDataSet:
     """Reads GSM8K's examples. `solution` is the published worked solution."""
     rows = [
         {
@@ -43,8 +43,10 @@ def _read_gsm8k(request: ReadRequest) -> Loaded:
         }
         for number, row in enumerate(read_rows(request.files))
     ]
-    count = Count(f"gsm8k {request.split} questions", len(rows), _PUBLISHED.get(request.split), "Cobbe et al. 2021")
-    return Loaded(frame(request, rows, {"solution": pl.String()}), (count,))
+    count = PublishedCount(
+        f"gsm8k {request.split} questions", len(rows), _PUBLISHED.get(request.split), "Cobbe et al. 2021"
+    )
+    return LoadedDataSet(examples_frame(request, rows, {"solution": pl.String()}), (count,))
 
 
 GSM8K = DataSet(
@@ -59,7 +61,7 @@ _SOURCE = "Mirzadeh et al. 2024: 50 instances a template"
 _VARIANTS = {"gsm-symbolic": (5_000, 100), "gsm-symbolic-p1": (5_000, 100), "gsm-symbolic-p2": (2_500, 50)}
 
 
-def _read_symbolic(request: ReadRequest) -> Loaded:
+def _read_symbolic(request: ReadRequest) -> LoadedDataSet:
     """Reads the questions of one variant, all of which are test questions."""
     rows = []
     for row in read_rows(request.files):
@@ -76,16 +78,16 @@ def _read_symbolic(request: ReadRequest) -> Loaded:
             }
         )
     extra = {"solution": pl.String(), "template": pl.Int32(), "instance": pl.Int32()}
-    examples = frame(request, rows, extra)
+    examples = examples_frame(request, rows, extra)
     questions, templates = _VARIANTS[request.name]
     counts = (
-        Count(f"{request.name} questions", examples.height, questions, _SOURCE),
-        Count(f"{request.name} templates", examples["template"].n_unique(), templates, _SOURCE),
+        PublishedCount(f"{request.name} questions", examples.height, questions, _SOURCE),
+        PublishedCount(f"{request.name} templates", examples["template"].n_unique(), templates, _SOURCE),
     )
-    return Loaded(examples, counts)
+    return LoadedDataSet(examples, counts)
 
 
-def _variant(name: str, file: str, folder: str) -> DataSet:
+def _symbolic_data_set(name: str, file: str, folder: str) -> DataSet:
     return DataSet(
         name=name,
         published_by="Mirzadeh et al. 2024, arXiv:2410.05229",
@@ -94,6 +96,6 @@ def _variant(name: str, file: str, folder: str) -> DataSet:
     )
 
 
-GSM_SYMBOLIC = _variant("gsm-symbolic", "GSM_symbolic.jsonl", "main")
-GSM_SYMBOLIC_P1 = _variant("gsm-symbolic-p1", "GSM_p1.jsonl", "p1")
-GSM_SYMBOLIC_P2 = _variant("gsm-symbolic-p2", "GSM_p2.jsonl", "p2")
+GSM_SYMBOLIC = _symbolic_data_set("gsm-symbolic", "GSM_symbolic.jsonl", "main")
+GSM_SYMBOLIC_P1 = _symbolic_data_set("gsm-symbolic-p1", "GSM_p1.jsonl", "p1")
+GSM_SYMBOLIC_P2 = _symbolic_data_set("gsm-symbolic-p2", "GSM_p2.jsonl", "p2")

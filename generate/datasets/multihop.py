@@ -19,7 +19,7 @@ from typing import Any
 
 import polars as pl
 
-from generate.datasets.data_set import Count, DataSet, Loaded, ReadRequest, frame
+from generate.datasets.data_set import DataSet, LoadedDataSet, PublishedCount, ReadRequest, examples_frame
 from generate.datasets.published import PublishedRow, read_rows
 
 Passage = tuple[str, str, bool]
@@ -32,20 +32,20 @@ def passage_id(title: str, text: str) -> str:
 
 
 def _musique_passages(row: PublishedRow) -> Iterator[Passage]:
-    for one in row.items("paragraphs"):
+    for one in row.list_of("paragraphs"):
         if not isinstance(one, dict) or not all(isinstance(one.get(key), str) for key in ("title", "paragraph_text")):
-            raise row.fail("paragraphs", "a paragraph needs the texts `title` and `paragraph_text`")
+            raise row.column_error("paragraphs", "a paragraph needs the texts `title` and `paragraph_text`")
         yield one["title"], one["paragraph_text"], one.get("is_supporting") is True
 
 
 def _wiki_passages(row: PublishedRow) -> Iterator[Passage]:
-    facts = row.items("supporting_facts") if row.has("supporting_facts") else []
+    facts = row.list_of("supporting_facts") if row.has("supporting_facts") else []
     if not all(isinstance(one, list) and len(one) == 2 for one in facts):
-        raise row.fail("supporting_facts", "must be pairs of a title and the number of a sentence")
+        raise row.column_error("supporting_facts", "must be pairs of a title and the number of a sentence")
     needed = {str(title) for title, _ in facts}
-    for one in row.items("context"):
+    for one in row.list_of("context"):
         if not (isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) and isinstance(one[1], list)):
-            raise row.fail("context", "must be pairs of a title and a list of sentences")
+            raise row.column_error("context", "must be pairs of a title and a list of sentences")
         yield one[0], " ".join(str(sentence).strip() for sentence in one[1]), one[0] in needed
 
 
@@ -61,45 +61,47 @@ _PUBLISHED = {
 }  # fmt: skip
 
 
-def _rows_of(request: ReadRequest, described: Callable[[PublishedRow], Mapping[str, Any]], source: str) -> Loaded:
+def _load_examples(
+    request: ReadRequest, described: Callable[[PublishedRow], Mapping[str, Any]], source: str
+) -> LoadedDataSet:
     """The examples of a data set, and how many there are. described: the id of a row, its type and its hops."""
     rows = []
     for row in read_rows(request.files):
         documents = [passage_id(title, text) for title, text, needed in PASSAGES[request.name](row) if needed]
-        aliases = row.items("answer_aliases") if row.has("answer_aliases") else []
+        aliases = row.list_of("answer_aliases") if row.has("answer_aliases") else []
         if not all(isinstance(one, str) for one in aliases):
-            raise row.fail("answer_aliases", "must be a list of texts")
+            raise row.column_error("answer_aliases", "must be a list of texts")
         golds = list(dict.fromkeys([row.text("answer"), *aliases]))
         answer = {"question": row.text("question"), "gold": golds[0], "golds": golds if len(golds) > 1 else None}
         rows.append({**described(row), **answer, "gold_documents": list(dict.fromkeys(documents))})
-    count = Count(
+    count = PublishedCount(
         f"{request.name} {request.split} questions", len(rows), _PUBLISHED.get((request.name, request.split)), source
     )
-    return Loaded(frame(request, rows, _EXTRA), (count,))
+    return LoadedDataSet(examples_frame(request, rows, _EXTRA), (count,))
 
 
-def _read_musique(request: ReadRequest) -> Loaded:
+def _read_musique(request: ReadRequest) -> LoadedDataSet:
     """Reads MuSiQue's examples. `hops`: the steps of its decomposition; `question_type`: how they hang together."""
 
-    def described(row: PublishedRow) -> dict[str, Any]:
+    def id_type_and_hops(row: PublishedRow) -> dict[str, Any]:
         kind = row.text("id").partition("__")[0]
         return {
             "example_id": row.text("id"),
             "question_type": kind,
-            "hops": len(row.items("question_decomposition")) if row.has("question_decomposition") else None,
+            "hops": len(row.list_of("question_decomposition")) if row.has("question_decomposition") else None,
         }
 
-    return _rows_of(request, described, "Trivedi et al. 2022")
+    return _load_examples(request, id_type_and_hops, "Trivedi et al. 2022")
 
 
-def _read_wiki(request: ReadRequest) -> Loaded:
+def _read_wiki(request: ReadRequest) -> LoadedDataSet:
     """Reads 2WikiMultiHopQA's examples. `hops`: the passages that a question needs."""
 
-    def described(row: PublishedRow) -> dict[str, Any]:
+    def id_type_and_hops(row: PublishedRow) -> dict[str, Any]:
         needed = {title for title, _, is_needed in _wiki_passages(row) if is_needed}
         return {"example_id": row.text("_id"), "question_type": row.optional_text("type"), "hops": len(needed) or None}
 
-    return _rows_of(request, described, "Ho et al. 2020")
+    return _load_examples(request, id_type_and_hops, "Ho et al. 2020")
 
 
 MUSIQUE = DataSet(

@@ -37,48 +37,50 @@ class PublishedRow:
         """The words that begin an error about a value: `file`, column `c`, row 3."""
         return f"`{self.file}`, column `{column}`, row {self.number}"
 
-    def fail(self, column: str, fault: str) -> ThinkbackError:
+    def column_error(self, column: str, fault: str) -> ThinkbackError:
         """The error to raise about the value in a column."""
         return FormatError(f"{self.place(column)}: {fault}")
 
     def text(self, column: str) -> str:
         """The text in a column, trimmed; blank is an error. A dotted name reads inside an object: `question.stem`."""
-        value = self._read(column, str).strip()
+        value = self._typed_value(column, str).strip()
         if not value:
-            raise self.fail(column, "is empty")
+            raise self.column_error(column, "is empty")
         return value
 
     def number_of(self, column: str) -> int:
         """The integer in a column, also as digits in a text, since CSV has nothing else."""
-        value = self._find(column)
+        value = self._value_of(column)
         if isinstance(value, str) and value.strip().removeprefix("-").isdigit():
             return int(value)
-        return self._read(column, int)
+        return self._typed_value(column, int)
 
-    def items(self, column: str) -> list[Any]:
+    def list_of(self, column: str) -> list[Any]:
         """The list in a column."""
-        return self._read(column, list)
+        return self._typed_value(column, list)
 
     def optional_text(self, column: str) -> str | None:
         """The text in a column, trimmed; null where the column is missing, null or blank."""
-        value = self._find(column, optional=True)
+        value = self._value_of(column, optional=True)
         if value is None:
             return None
         if not isinstance(value, str):
-            raise self.fail(column, f"is not a string but {_kind(value)}")
+            raise self.column_error(column, f"is not a string but {_kind_name(value)}")
         return value.strip() or None
 
     def has(self, column: str) -> bool:
         """Whether the row has a value in the column."""
-        return self._find(column, optional=True) is not None
+        return self._value_of(column, optional=True) is not None
 
-    def _read(self, column: str, kind: type) -> Any:
-        value = self._find(column)
+    def _typed_value(self, column: str, kind: type) -> Any:
+        value = self._value_of(column)
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise self.fail(column, "is null" if value is None else f"is not {_KINDS[kind]} but {_kind(value)}")
+            raise self.column_error(
+                column, "is null" if value is None else f"is not {_KINDS[kind]} but {_kind_name(value)}"
+            )
         return value
 
-    def _find(self, column: str, optional: bool = False) -> Any:
+    def _value_of(self, column: str, optional: bool = False) -> Any:
         value: Any = self.values
         for name in column.split("."):
             value = value.get(name, _MISSING) if isinstance(value, dict) else _MISSING
@@ -86,20 +88,22 @@ class PublishedRow:
                 if optional:
                     return None
                 names = ", ".join(f"`{key}`" for key in list(self.values)[:8])
-                raise self.fail(column, f"there is no such column; this file has {names or 'none'}")
+                raise self.column_error(column, f"there is no such column; this file has {names or 'none'}")
         return value
 
 
 def read_rows(files: Path | Sequence[Path]) -> list[PublishedRow]:
     """Reads all rows of one or more files, in order. ThinkbackError where a file can't be read or has no row."""
     paths = [files] if isinstance(files, Path) else list(files)
-    rows = [PublishedRow(path, number, values) for path in paths for number, values in enumerate(_objects(path), 1)]
+    rows = [
+        PublishedRow(path, number, values) for path in paths for number, values in enumerate(_read_objects(path), 1)
+    ]
     if not rows:
         raise EmptyError(f"`{paths[0]}` holds no rows")
     return rows
 
 
-def folded(text: str) -> str:
+def fold_white_space(text: str) -> str:
     """The text with each run of white space as one blank."""
     return " ".join(text.split())
 
@@ -120,26 +124,26 @@ def find_files(path: str | Path, names: Iterable[str]) -> tuple[Path, ...]:
     raise NotFoundError(f"`{place}` holds none of the published files: {listed}")
 
 
-def _objects(path: Path) -> list[dict[str, Any]]:
-    name, raw = _bytes(path)
+def _read_objects(path: Path) -> list[dict[str, Any]]:
+    name, raw = _read_bytes(path)
     suffix = Path(name).suffix.lower()
     if suffix not in FORMS:
         raise FormatError(
             f"`{path}`: `{suffix}` is not a published form; there are {', '.join(FORMS)}, also .gz and .zip"
         )
     if suffix == ".parquet":
-        return _parquet(path, raw)
+        return _parquet_rows(path, raw)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FormatError(f"`{path}` is not UTF-8 at byte {error.start}") from None
     if suffix == ".csv":
-        return _csv(path, text)
+        return _csv_rows(path, text)
     # Many a file named .json holds JSON lines, so the first character decides.
-    return _array(path, text) if text.lstrip().startswith("[") else _lines(path, text)
+    return _json_array_rows(path, text) if text.lstrip().startswith("[") else _json_line_rows(path, text)
 
 
-def _bytes(path: Path) -> tuple[str, bytes]:
+def _read_bytes(path: Path) -> tuple[str, bytes]:
     """The name and the content of a file once unpacked."""
     try:
         if path.suffix == ".zip":
@@ -155,7 +159,7 @@ def _bytes(path: Path) -> tuple[str, bytes]:
         raise FormatError(f"cannot read `{path}`: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _parquet(path: Path, raw: bytes) -> list[dict[str, Any]]:
+def _parquet_rows(path: Path, raw: bytes) -> list[dict[str, Any]]:
     import polars as pl
 
     try:
@@ -164,7 +168,7 @@ def _parquet(path: Path, raw: bytes) -> list[dict[str, Any]]:
         raise FormatError(f"`{path}` is not a Parquet file: {str(error).splitlines()[0]}") from None
 
 
-def _csv(path: Path, text: str) -> list[dict[str, Any]]:
+def _csv_rows(path: Path, text: str) -> list[dict[str, Any]]:
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     rows = []
     try:
@@ -179,15 +183,15 @@ def _csv(path: Path, text: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _array(path: Path, text: str) -> list[dict[str, Any]]:
+def _json_array_rows(path: Path, text: str) -> list[dict[str, Any]]:
     try:
         rows = json.loads(text)
     except json.JSONDecodeError as error:
         raise FormatError(f"`{path}`, line {error.lineno}: is not JSON: {error.msg}") from None
-    return [_object(path, f"row {number}", row) for number, row in enumerate(rows, start=1)]
+    return [_check_object(path, f"row {number}", row) for number, row in enumerate(rows, start=1)]
 
 
-def _lines(path: Path, text: str) -> list[dict[str, Any]]:
+def _json_line_rows(path: Path, text: str) -> list[dict[str, Any]]:
     """The objects of JSON lines. A single object over several lines is a file of one row."""
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(text.split("\n"), start=1):
@@ -198,18 +202,18 @@ def _lines(path: Path, text: str) -> list[dict[str, Any]]:
         except json.JSONDecodeError as error:
             if not rows:
                 with contextlib.suppress(json.JSONDecodeError):
-                    return [_object(path, "row 1", json.loads(text))]
+                    return [_check_object(path, "row 1", json.loads(text))]
             place = number if rows else 1
             raise FormatError(f"`{path}`, line {place}: is not JSON: {error.msg}") from None
-        rows.append(_object(path, f"line {number}", row))
+        rows.append(_check_object(path, f"line {number}", row))
     return rows
 
 
-def _object(path: Path, place: str, row: Any) -> dict[str, Any]:
+def _check_object(path: Path, place: str, row: Any) -> dict[str, Any]:
     if not isinstance(row, dict):
-        raise FormatError(f"`{path}`, {place}: is not an object with columns but {_kind(row)}")
+        raise FormatError(f"`{path}`, {place}: is not an object with columns but {_kind_name(row)}")
     return row
 
 
-def _kind(value: Any) -> str:
+def _kind_name(value: Any) -> str:
     return "null" if value is None else _KINDS.get(type(value), type(value).__name__)

@@ -23,8 +23,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from generate.datasets.data_set import Count, DataSet, Loaded, ReadRequest, example_name, frame
-from generate.datasets.published import PublishedRow, find_files, folded, read_rows
+from generate.datasets.data_set import DataSet, LoadedDataSet, PublishedCount, ReadRequest, example_name, examples_frame
+from generate.datasets.published import PublishedRow, find_files, fold_white_space, read_rows
 from toolkit.errors import MismatchError
 
 LABELS = ("Supports", "Refutes", "Conflicting")
@@ -44,13 +44,13 @@ _EVIDENCE = ("bm25_scored_evidence/bm25_top_100_*.json*", "bm25_top_100_*.json*"
 _CLAIM = {"claim": pl.String(), "evidence": pl.List(pl.String()), "label_original": pl.String()}
 
 
-def _read_quantemp(request: ReadRequest) -> Loaded:
+def _read_quantemp(request: ReadRequest) -> LoadedDataSet:
     """Reads QuanTemp's claims with their evidence. Without the option `evidence` the lists of passages are empty."""
     passages = _passages(request)
     rows, bare = [], 0
     for number, row in enumerate(read_rows(request.files)):
         claim = row.text("claim")
-        evidence = passages.get(folded(claim), []) if passages is not None else []
+        evidence = passages.get(fold_white_space(claim), []) if passages is not None else []
         bare += not evidence
         rows.append(
             {
@@ -64,17 +64,17 @@ def _read_quantemp(request: ReadRequest) -> Loaded:
                 "country": row.optional_text("country_of_origin"),
             }
         )
-    examples = frame(request, rows, {**_CLAIM, "taxonomy": pl.String(), "country": pl.String()}, LABELS)
+    examples = examples_frame(request, rows, {**_CLAIM, "taxonomy": pl.String(), "country": pl.String()}, LABELS)
     source = "thesis on efficient fact checking, table 4.1"
-    counts = _counts(request, examples, _QUANTEMP.get(request.split), None, source)
+    counts = _published_counts(request, examples, _QUANTEMP.get(request.split), None, source)
     if passages is not None:
         if bare == len(rows):
             raise MismatchError("no claim has evidence: the file that `evidence` names holds other claims")
-        counts.append(Count(f"quantemp {request.split} claims without evidence", bare))
-    return Loaded(examples, tuple(counts))
+        counts.append(PublishedCount(f"quantemp {request.split} claims without evidence", bare))
+    return LoadedDataSet(examples, tuple(counts))
 
 
-def _read_claimdecomp(request: ReadRequest) -> Loaded:
+def _read_claimdecomp(request: ReadRequest) -> LoadedDataSet:
     """Reads ClaimDecomp's claims. The evidence of each is its sub-questions with their answers."""
     rows = []
     for row in read_rows(request.files):
@@ -83,8 +83,8 @@ def _read_claimdecomp(request: ReadRequest) -> Loaded:
             {
                 "question": claim,
                 "claim": claim,
-                "evidence": _answered(row),
-                "example_id": f"{request.name}-{request.split}-{_identity(row)}",
+                "evidence": _question_answer_texts(row),
+                "example_id": f"{request.name}-{request.split}-{_published_id(row)}",
                 "gold": _label(row, CLAIMDECOMP_LABELS),
                 "label_original": row.text("label"),
                 "person": row.optional_text("person"),
@@ -92,10 +92,12 @@ def _read_claimdecomp(request: ReadRequest) -> Loaded:
             }
         )
     extra = {**_CLAIM, "person": pl.String(), "venue": pl.String()}
-    examples = frame(request, rows, extra, LABELS)
+    examples = examples_frame(request, rows, extra, LABELS)
     source = "thesis on efficient fact checking, section 4.1.2" if request.split == "test" else "Chen et al. 2022"
     shares = _CLAIMDECOMP.get(request.split)
-    return Loaded(examples, tuple(_counts(request, examples, shares, _CLAIMDECOMP_TOTALS[request.split], source)))
+    return LoadedDataSet(
+        examples, tuple(_published_counts(request, examples, shares, _CLAIMDECOMP_TOTALS[request.split], source))
+    )
 
 
 def _label(row: PublishedRow, mapping: Mapping[str, str]) -> str:
@@ -103,29 +105,31 @@ def _label(row: PublishedRow, mapping: Mapping[str, str]) -> str:
     # CSV copies and some JSON writers turn True and False into booleans.
     text = str(value).lower() if isinstance(value, bool) else row.text("label").lower()
     if text not in mapping:
-        raise row.fail("label", f"`{row.values.get('label')}` is not a label; there are {', '.join(mapping)}")
+        raise row.column_error("label", f"`{row.values.get('label')}` is not a label; there are {', '.join(mapping)}")
     return mapping[text]
 
 
-def _identity(row: PublishedRow) -> str:
+def _published_id(row: PublishedRow) -> str:
     """The published id as text, even where a program rewrote it as a number."""
     value = row.values.get("example_id")
     return str(row.number_of("example_id")) if isinstance(value, int) else row.text("example_id")
 
 
-def _answered(row: PublishedRow) -> list[str]:
+def _question_answer_texts(row: PublishedRow) -> list[str]:
     """`Is it so? yes` for each sub-question of each annotator. An answer may be missing (unknown)."""
     lines: dict[str, None] = {}
-    for annotation in row.items("annotations"):
+    for annotation in row.list_of("annotations"):
         if not isinstance(annotation, dict) or not isinstance(annotation.get("questions"), list):
-            raise row.fail("annotations", "an annotation has no list `questions`")
+            raise row.column_error("annotations", "an annotation has no list `questions`")
         questions = annotation["questions"]
         answers = annotation.get("answers") or ["unknown"] * len(questions)
         if len(answers) != len(questions):
-            raise row.fail("annotations", f"an annotation has {len(questions)} questions and {len(answers)} answers")
+            raise row.column_error(
+                "annotations", f"an annotation has {len(questions)} questions and {len(answers)} answers"
+            )
         for question, answer in zip(questions, answers, strict=True):
             if not isinstance(question, str) or not isinstance(answer, str | None):
-                raise row.fail("annotations", "`questions` and `answers` must be strings")
+                raise row.column_error("annotations", "`questions` and `answers` must be strings")
             lines[f"{question.strip()} {(answer or 'unknown').strip()}"] = None
     return list(lines)
 
@@ -136,24 +140,26 @@ def _passages(request: ReadRequest) -> dict[str, list[str]] | None:
         return None
     passages: dict[str, list[str]] = {}
     for row in read_rows(find_files(request.options["evidence"], _EVIDENCE)):
-        documents = row.items("docs")
+        documents = row.list_of("docs")
         if not all(isinstance(one, str) for one in documents):
-            raise row.fail("docs", "holds something that is not a string")
+            raise row.column_error("docs", "holds something that is not a string")
         distinct = dict.fromkeys(one.strip() for one in documents if one.strip())
-        passages.setdefault(folded(row.text("claim")), list(distinct))
+        passages.setdefault(fold_white_space(row.text("claim")), list(distinct))
     return passages
 
 
-def _counts(
+def _published_counts(
     request: ReadRequest, examples: pl.DataFrame, shares: tuple[int, ...] | None, total: int | None, source: str
-) -> list[Count]:
+) -> list[PublishedCount]:
     golds = examples["gold"]
     title = f"{request.name} {request.split} claims"
     total = sum(shares) if shares and total is None else total
-    counts = [Count(title, examples.height, total, source)]
+    counts = [PublishedCount(title, examples.height, total, source)]
     for place, label in enumerate(LABELS):
         published = shares[place] if shares else None
-        counts.append(Count(f"{title}, {label}", int((golds == label).sum()), published, source if shares else ""))
+        counts.append(
+            PublishedCount(f"{title}, {label}", int((golds == label).sum()), published, source if shares else "")
+        )
     return counts
 
 

@@ -35,7 +35,7 @@ __all__ = [
 
 def settings_of(name: str) -> type[EngineOptions]:
     """The dataclass of an engine's settings; neither the engine's packages nor a model are loaded for it."""
-    return _class_of(name).options
+    return _engine_class(name).options
 
 
 def open_engine(name: str, settings: Mapping[str, Any]) -> Engine:
@@ -43,11 +43,11 @@ def open_engine(name: str, settings: Mapping[str, Any]) -> Engine:
 
     Raises EngineError for an unknown name or setting, a missing package, model or key.
     """
-    kind = _class_of(name)
+    kind = _engine_class(name)
     return kind.opened(read_settings(kind.options, settings, name))
 
 
-def _class_of(name: str) -> Any:
+def _engine_class(name: str) -> Any:
     if name not in ENGINES:
         raise EngineError(f"unknown engine `{name}`; {suggest(name, ENGINES)}", code="unknown")
     module, _, cls = ENGINES[name].partition(":")

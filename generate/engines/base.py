@@ -259,7 +259,7 @@ class ListedCalls(CallQueue):
                 yield pair
 
 
-def queued(engine: Any) -> CallQueue:
+def call_queue(engine: Any) -> CallQueue:
     """The queue of an engine: itself, where it has `submit`."""
     queue: CallQueue = engine if hasattr(engine, "submit") else ListedCalls(engine)
     return queue
@@ -277,7 +277,7 @@ def too_long(prompt_tokens: int, context: int) -> CallFailure:
     )
 
 
-def shares(total: float, weights: Sequence[float]) -> list[float]:
+def split_in_proportion(total: float, weights: Sequence[float]) -> list[float]:
     """`total` divided in proportion to `weights`; evenly when all are zero. The parts add up to it."""
     whole = sum(weights)
     if whole <= 0:
@@ -285,7 +285,7 @@ def shares(total: float, weights: Sequence[float]) -> list[float]:
     return [total * weight / whole for weight in weights]
 
 
-def summed(completions: Sequence[Completion], name: str) -> Any:
+def summed_cost(completions: Sequence[Completion], name: str) -> Any:
     """The sum of a cost of several completions; None where one of them is not known."""
     parts = [getattr(one, name) for one in completions]
     return None if None in parts else sum(parts)
@@ -302,7 +302,7 @@ PACKED = {"token_ids": "i", "token_ranks": "i", "token_logprobs": "d", "token_en
 """The lists of a completion, with the type of their numbers: int32 and float64."""
 
 
-def writable(completion: Completion, **other: Any) -> Completion:
+def storable_completion(completion: Completion, **other: Any) -> Completion:
     """A completion that a log can store, in little memory: without half characters, where a server cut the text within
     one, and with null for log-probabilities that are NaN or infinite. `other`: values in place of its own.
     """

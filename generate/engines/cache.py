@@ -37,13 +37,13 @@ class _GrowingLayer(DynamicLayer):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         keys, values = self._buffers or (None, None)
-        keys, self.keys = _append(keys, self.keys, key_states)
-        values, self.values = _append(values, self.values, value_states)
+        keys, self.keys = _append_states(keys, self.keys, key_states)
+        values, self.values = _append_states(values, self.values, value_states)
         self._buffers = (keys, values)
         return self.keys, self.values
 
 
-def _append(buffer: Tensor | None, held: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
+def _append_states(buffer: Tensor | None, held: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
     """The buffer with `new` behind `held`, and the view of both. A buffer that `held` no longer lies in is left."""
     length = held.shape[-2] if held.numel() else 0
     whole = length + new.shape[-2]

@@ -76,21 +76,21 @@ def decode_batch(
 
     device = model.device
     with torch.inference_mode():
-        _wait(device)
+        _wait_for_device(device)
         began = perf_counter()
         cache, logits, mask, place = _read_prompts(model, rows, pad)
-        _wait(device)
+        _wait_for_device(device)
         read = perf_counter()
-        state = _Decoded(rows, device, ends, text_of)
+        state = _DecodingState(rows, device, ends, text_of)
         for step in range(state.longest):
-            tokens, alive = state.take(logits, step, began)
+            tokens, alive = state.choose_tokens(logits, step, began)
             if not alive.any():
                 break
             if int(alive.sum()) <= (1 - LEAVE_AT) * len(alive):
                 running = alive.nonzero().squeeze(1)
                 cache.reorder_cache(running)  # drops the others
                 tokens, mask, place = tokens[running], mask[running], place[running]
-                state.keep(running)
+                state.keep_samples(running)
             mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
             out = model(
                 input_ids=tokens[:, None],
@@ -100,11 +100,11 @@ def decode_batch(
                 use_cache=True,
             )
             logits = out.logits[:, -1]
-        _wait(device)
-        return DecodedBatch(state.written(), read - began, perf_counter() - read)
+        _wait_for_device(device)
+        return DecodedBatch(state.written_samples(), read - began, perf_counter() - read)
 
 
-def _wait(device: Any) -> None:
+def _wait_for_device(device: Any) -> None:
     """Wait for the device's queue, so that clocks mean something."""
     if device.type == "cuda":
         import torch
@@ -139,7 +139,7 @@ def _read_prompts(model: Any, rows: Sequence[SampleRow], pad: int) -> tuple[Any,
     return cache, out.logits[owner, -1], mask[owner], mask.sum(1)[owner]
 
 
-class _Decoded:
+class _DecodingState:
     """The state of decoding: uniforms, settings and results of the samples that are still in the batch."""
 
     def __init__(
@@ -149,7 +149,7 @@ class _Decoded:
 
         self.rows, self.text_of = rows, text_of
         self.longest = max(row.limit for row in rows)
-        self.uniforms = torch.stack([_stream(row, self.longest) for row in rows]).to(device)
+        self.uniforms = torch.stack([_uniforms(row, self.longest) for row in rows]).to(device)
         self.temperature = torch.tensor([row.temperature for row in rows], dtype=torch.float64, device=device)
         self.top_p = torch.tensor([row.top_p for row in rows], dtype=torch.float64, device=device)
         self.limit = torch.tensor([row.limit for row in rows], device=device)
@@ -164,17 +164,24 @@ class _Decoded:
         self.ended = ["length"] * len(rows)
         self.seconds = [0.0] * len(rows)
 
-    def take(self, logits: Tensor, step: int, began: float) -> tuple[Tensor, Tensor]:
+    def choose_tokens(self, logits: Tensor, step: int, began: float) -> tuple[Tensor, Tensor]:
         """Choose a token for every sample, and record it and the samples that end. Returns the tokens and whether each
         sample goes on, both (A,).
         """
         import torch
 
         logits = logits.double()
-        tokens, chosen = choose(logits, self.uniforms[:, step], self.temperature, self.top_p)
+        tokens, chosen = choose_token(logits, self.uniforms[:, step], self.temperature, self.top_p)
         at_end = torch.isin(tokens, self.ends)
         full = self.limit <= step + 1
-        columns = [tokens, chosen, at_end, full, self.running, *(spread(logits, tokens) if self.ranked else ())]
+        columns = [
+            tokens,
+            chosen,
+            at_end,
+            full,
+            self.running,
+            *(entropies_and_ranks(logits, tokens) if self.ranked else ()),
+        ]
         table = torch.stack([one.double() for one in columns])
         now = perf_counter() - began
         finished = []
@@ -189,7 +196,7 @@ class _Decoded:
             if ranked and self.rows[row].ranked:
                 self.entropies[row].append(ranked[0])
                 self.ranks[row].append(int(ranked[1]))
-            why = "eos" if eos else "stop" if self._stopped(row) else "length" if cut else None
+            why = "eos" if eos else "stop" if self._ends_with_stop(row) else "length" if cut else None
             if why:
                 self.ended[row], self.seconds[row] = why, perf_counter() - began if why == "stop" else now
                 finished.append(slot)
@@ -197,13 +204,13 @@ class _Decoded:
             self.running[torch.tensor(finished, device=self.running.device)] = False
         return tokens, self.running
 
-    def keep(self, slots: Tensor) -> None:
+    def keep_samples(self, slots: Tensor) -> None:
         """Keep only these samples in the batch."""
         self.uniforms, self.temperature, self.top_p = self.uniforms[slots], self.temperature[slots], self.top_p[slots]
         self.limit, self.running = self.limit[slots], self.running[slots]
         self.place = [self.place[slot] for slot in slots.tolist()]
 
-    def written(self) -> tuple[WrittenSample, ...]:
+    def written_samples(self) -> tuple[WrittenSample, ...]:
         return tuple(
             WrittenSample(
                 tuple(self.ids[row]), tuple(self.logprobs[row]), self.ended[row], self.seconds[row],
@@ -212,7 +219,7 @@ class _Decoded:
             for row in range(len(self.rows))
         )  # fmt: skip
 
-    def _stopped(self, row: int) -> bool:
+    def _ends_with_stop(self, row: int) -> bool:
         """Whether the tail holds a stop string: a character takes at most four tokens (one per byte)."""
         stop = self.rows[row].stop
         if not stop:
@@ -221,7 +228,7 @@ class _Decoded:
         return any(text in tail for text in stop)
 
 
-def _stream(row: SampleRow, longest: int) -> Tensor:
+def _uniforms(row: SampleRow, longest: int) -> Tensor:
     """The sample's uniforms, padded with zeros to the batch's longest limit; greedy samples draw none."""
     import torch
 
@@ -232,7 +239,7 @@ def _stream(row: SampleRow, longest: int) -> Tensor:
     return uniforms
 
 
-def choose(logits: Tensor, uniforms: Tensor, temperature: Tensor, top_p: Tensor) -> tuple[Tensor, Tensor]:
+def choose_token(logits: Tensor, uniforms: Tensor, temperature: Tensor, top_p: Tensor) -> tuple[Tensor, Tensor]:
     """A token per row and its log-probability before temperature and top-p.
 
     logits (A, V) of any float type; uniforms, temperature and top_p (A,) float64. The row's token is the first whose
@@ -258,7 +265,7 @@ def choose(logits: Tensor, uniforms: Tensor, temperature: Tensor, top_p: Tensor)
     return tokens, logprobs.gather(1, tokens[:, None]).squeeze(1)
 
 
-def spread(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+def entropies_and_ranks(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """The entropies (A,) of logits (A, V) in nats, and the ranks (A,) of the tokens (A,): 1 is the most likely one, and
     equally likely ones have the same.
     """

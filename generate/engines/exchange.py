@@ -46,11 +46,11 @@ class _Rejected(Exception):
         self.failure = failure
 
 
-class Asker(Protocol):
+class RequestWriter(Protocol):
     """What is asked of a server, and what its answers are read with."""
 
     settings: Any
-    counter: replies.Counter | None
+    counter: replies.TokenCounter | None
 
     def body(self, call: Call, samples: Sequence[int]) -> tuple[str, dict[str, Any]]:
         """Path and members of the request for these samples of a call."""
@@ -59,10 +59,10 @@ class Asker(Protocol):
         """Record the server's names of itself in an answer."""
 
 
-class Exchange:
+class HttpExchange:
     """The calls of one engine. The calling thread submits and takes; all else happens in the loop's thread."""
 
-    def __init__(self, engine: Asker, key: str | None, proxies: bool) -> None:
+    def __init__(self, engine: RequestWriter, key: str | None, proxies: bool) -> None:
         self.engine, self._secret, self._proxies = engine, key, proxies
         self.settings = engine.settings
         self.answers: queue.SimpleQueue[tuple[Call, Outcome] | BaseException] = queue.SimpleQueue()
@@ -77,13 +77,13 @@ class Exchange:
         self.failures = 0  # calls in a row that failed for the moment
         self.session: aiohttp.ClientSession | None = None
         self._ending = asyncio.Event()
-        self._thread = threading.Thread(target=self._work, name="thinkback-openai", daemon=True)
+        self._thread = threading.Thread(target=self._run_thread, name="thinkback-openai", daemon=True)
         self._thread.start()
 
     def submit(self, call: Call) -> None:
         """Send a call as soon as there is a place for it."""
         self.waiting.add(call.key)
-        self._run_in_loop(self._add, call)
+        self._run_in_loop(self._add_call, call)
 
     def cancel(self, call: Call) -> None:
         """Forget a call, and drop its requests."""
@@ -104,7 +104,7 @@ class Exchange:
                     given += 1
                     yield answer
         finally:
-            self._run_in_loop(self._release, places)
+            self._run_in_loop(self._release_slots, places)
 
     def close(self) -> None:
         """Drop what is on its way, and the connections."""
@@ -115,9 +115,9 @@ class Exchange:
         with contextlib.suppress(RuntimeError):  # the loop has ended by itself
             self.loop.call_soon_threadsafe(action, *arguments)
 
-    def _work(self) -> None:
+    def _run_thread(self) -> None:
         try:
-            self.loop.run_until_complete(self._serve())
+            self.loop.run_until_complete(self._serve_calls())
         except BaseException as error:  # handed to the caller's thread, which raises it
             self.answers.put(error)
         finally:
@@ -125,7 +125,7 @@ class Exchange:
                 self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.close()
 
-    async def _serve(self) -> None:
+    async def _serve_calls(self) -> None:
         import aiohttp
 
         chosen = self.settings
@@ -146,11 +146,11 @@ class Exchange:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _add(self, call: Call) -> None:
+    def _add_call(self, call: Call) -> None:
         self.pending.append(call)
         self._start_calls()
 
-    def _release(self, places: int) -> None:
+    def _release_slots(self, places: int) -> None:
         self.free += places
         self._start_calls()
 
@@ -241,7 +241,7 @@ class Exchange:
                 if last.wait_s:
                     self.not_before = max(self.not_before, time.monotonic() + last.wait_s)
                 jitter = jitter or random.Random(f"{chosen.seed}:{call.key}:{samples[0]}")
-                await asyncio.sleep(backoff(chosen, attempt, jitter.random()))
+                await asyncio.sleep(retry_delay(chosen, attempt, jitter.random()))
         tries = f"after {attempt + 1} attempts" if attempt else "at the first attempt"
         advice = f", which asks to wait {last.wait_s:.0f} s" if last.wait_s else ""
         raise _Rejected(CallFailure(f"{tries}: {last.reason}{advice}", retryable=True, cause=last.cause))
@@ -271,7 +271,7 @@ class Exchange:
         except replies.UnknownPart as error:
             failure = CallFailure(self._hide_secret(str(error)), retryable=True, cause=UNREADABLE)
             raise _Rejected(failure) from None
-        except replies.HalfAnswer as error:
+        except replies.IncompleteAnswer as error:
             if isinstance(payload, Mapping) and payload.get("error"):
                 self._check_quota(payload, quotes=False)
             raise _RetryableError(self._hide_secret(str(error)), UNREADABLE) from None
@@ -298,25 +298,25 @@ class Exchange:
             raise self._quota_error(reason)
         self._check_quota(payload, quotes=status in REFUSED)
         if status in AGAIN or status >= 500:
-            wait = replies.retry_after(response.headers.get("retry-after"))
+            wait = replies.retry_after_seconds(response.headers.get("retry-after"))
             raise _RetryableError(f"the server answers {reason}", str(status), wait)
         if status in STOPPING and not call.proven:
             where = f"the server at {self.settings.base_url} {STOPPING[status]}"
             raise EngineError(f"{where}, asked for `{call.key}`: {reason}", code="server")
         refused = status in REFUSED
-        if refused and replies.limit_too_large(reason) and not call.proven:
+        if refused and replies.is_limit_too_large(reason) and not call.proven:
             raise EngineError(
                 f"the server at {self.settings.base_url} takes no limit of {call.max_tokens} tokens for `{call.key}`:"
                 f" {reason}; lower `max_tokens`, or give the server a longer context",
                 code="limit",
             )
-        too_long = refused and replies.prompt_too_long(reason)
+        too_long = refused and replies.is_prompt_too_long(reason)
         cause = TOO_LONG if too_long else str(status)
         raise _Rejected(CallFailure(f"the server refuses the call: {reason}", not too_long, refused, cause))
 
     def _check_quota(self, payload: Any, quotes: bool) -> None:
         """EngineError where an error says that the account's quota is spent: no call can be answered now."""
-        if replies.quota_spent(payload, quotes):
+        if replies.is_quota_spent(payload, quotes):
             raise self._quota_error(replies.error_text(payload))
 
     def _quota_error(self, reason: str) -> EngineError:
@@ -329,7 +329,7 @@ class Exchange:
         return text if self._secret is None else text.replace(self._secret, "[key]")
 
 
-def backoff(settings: Any, attempt: int, drawn: float) -> float:
+def retry_delay(settings: Any, attempt: int, drawn: float) -> float:
     """Seconds before the attempt after number `attempt` (from 0), for a number `drawn` from [0, 1)."""
     whole = min(settings.backoff_s * 2**attempt, settings.longest_wait_s)
     return whole * (0.5 + 0.5 * drawn)

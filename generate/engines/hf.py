@@ -52,7 +52,7 @@ class _TransformersSettings(base.EngineOptions):
 
 
 @dataclass(frozen=True)
-class _Sample:
+class _SampleToDecode:
     """One sample of one call: where it belongs and how it is decoded."""
 
     key: str
@@ -65,7 +65,7 @@ class _Sample:
 
 
 @dataclass(frozen=True)
-class _Waiting:
+class _CallSamples:
     """A call with those of its samples that are decoded, by their place."""
 
     call: base.Call
@@ -81,11 +81,11 @@ class TransformersEngine(base.CallQueue):
     @classmethod
     def opened(cls, settings: _TransformersSettings) -> TransformersEngine:
         """The engine with the model loaded. Raises EngineError for wrong files or a missing package."""
-        weights.installed("generate", "torch", "transformers", "safetensors")
+        weights.require_extra("generate", "torch", "transformers", "safetensors")
         files = weights.find_model(settings.model, settings.revision, download=settings.download, hint=weights.FETCH)
         template, options = settings.chat_template, settings.template_options
         tokens = weights.load_tokens(str(files.folder), chat_template=template, template_options=options)
-        placing = weights.Placing(settings.device, settings.dtype)
+        placing = weights.DeviceAndType(settings.device, settings.dtype)
         network = weights.load_network(files, "causal", placing, "engine `transformers`")
         return cls(settings, files, tokens, network)
 
@@ -95,11 +95,11 @@ class TransformersEngine(base.CallQueue):
         self.settings, self.model = settings, files.name
         self.busy_s = 0.0
         self._files, self._tokens, self._network = files, tokens, model
-        self.context = files.context(settings.context)
-        self._due: list[_Sample] = []
-        self._calls: dict[str, _Waiting] = {}
+        self.context = files.context_limit(settings.context)
+        self._due: list[_SampleToDecode] = []
+        self._calls: dict[str, _CallSamples] = {}
         self._unfit: list[tuple[base.Call, base.CallFailure]] = []
-        self._ends = frozenset(end for end in {tokens.end} | files.end_tokens() if end is not None)
+        self._ends = frozenset(end for end in {tokens.end_token} | files.end_tokens() if end is not None)
 
     def describe(self) -> dict[str, object]:
         """The manifest's record; it hashes the weights."""
@@ -112,7 +112,7 @@ class TransformersEngine(base.CallQueue):
             "model": self.model,
             "revision": self._files.revision,
             "weights_sha256": self._files.weights_sha256(),
-            "versions": weights.versions("torch", "transformers", "tokenizers", "safetensors"),
+            "versions": weights.package_versions("torch", "transformers", "tokenizers", "safetensors"),
             "dtype": str(self._network.dtype).removeprefix("torch."),
             "device": gpu or device.type,
             "context": self.context,
@@ -126,7 +126,7 @@ class TransformersEngine(base.CallQueue):
         if isinstance(outcome, base.CallFailure):
             self._unfit.append((call, outcome))
         else:
-            self._calls[call.key] = _Waiting(call, {})
+            self._calls[call.key] = _CallSamples(call, {})
             self._due += outcome
 
     def cancel(self, call: base.Call) -> None:
@@ -146,17 +146,17 @@ class TransformersEngine(base.CallQueue):
             group = max(_batches(self._due, self.settings.batch_size, self.settings.batch_tokens), key=len)
             decoded = {id(sample) for sample in group}
             self._due = [sample for sample in self._due if id(sample) not in decoded]
-            done = [self._calls.pop(key) for key in self._completions(group)]
+            done = [self._calls.pop(key) for key in self._decode_calls(group)]
             yield from ((one.call, tuple(one.done[i] for i in range(len(one.call.seeds)))) for one in done)
             if done:
                 return
 
-    def _completions(self, group: Sequence[_Sample]) -> list[str]:
+    def _decode_calls(self, group: Sequence[_SampleToDecode]) -> list[str]:
         """Decode a batch; the keys of the calls that are done with it."""
         started_at, keys = time.time(), []
         batch = self._decode(group)
-        reading = base.shares(batch.prefill_s, [len(sample.row.prompt) for sample in group])
-        writing = base.shares(batch.decode_s, [len(written.ids) for written in batch.written])
+        reading = base.split_in_proportion(batch.prefill_s, [len(sample.row.prompt) for sample in group])
+        writing = base.split_in_proportion(batch.decode_s, [len(written.ids) for written in batch.written])
         for sample, written, r, w in zip(group, batch.written, reading, writing, strict=True):
             waiting = self._calls[sample.key]
             one = self._completion(waiting.call, sample.row, written, r + w)
@@ -174,7 +174,7 @@ class TransformersEngine(base.CallQueue):
         if on_gpu:
             torch.cuda.empty_cache()
 
-    def _samples(self, call: base.Call) -> list[_Sample] | base.CallFailure:
+    def _samples(self, call: base.Call) -> list[_SampleToDecode] | base.CallFailure:
         prompt = tuple(self._tokens.encode(call.prompt))
         if not prompt:
             return base.CallFailure("the prompt has no tokens", retryable=False, cause=base.EMPTY)
@@ -184,18 +184,18 @@ class TransformersEngine(base.CallQueue):
                 return base.too_long(len(prompt), self.context)
             limit = min(limit, self.context - len(prompt))
         return [
-            _Sample(
+            _SampleToDecode(
                 call.key, index, SampleRow(prompt, seed, temperature, call.top_p, limit, call.stop, call.logprobs > 0)
             )
             for index, (seed, temperature) in enumerate(zip(call.seeds, call.temperatures, strict=True))
         ]
 
-    def _decode(self, group: Sequence[_Sample]) -> DecodedBatch:
+    def _decode(self, group: Sequence[_SampleToDecode]) -> DecodedBatch:
         rows, pad = [sample.row for sample in group], self._tokens.tokenizer.pad_token_id or 0
         try:
             batch = decode_batch(self._network, rows, ends=self._ends, pad=pad, text_of=self._tokens.decode)
         except RuntimeError as error:
-            if not weights.ran_out(error):
+            if not weights.is_out_of_memory(error):
                 raise
             places = len(group) * max(sample.size for sample in group)
             raise base.EngineError(
@@ -214,7 +214,7 @@ class TransformersEngine(base.CallQueue):
         text = self._tokens.decode(written.ids[:-1] if written.ended == "eos" else written.ids)
         if written.ended == "stop":
             text = base.cut_at_stop(text, row.stop)
-        thoughts, text = split_thoughts(text, self._tokens.within_thoughts(row.prompt))
+        thoughts, text = split_thoughts(text, self._tokens.ends_in_thoughts(row.prompt))
         return base.Completion(
             text=text,
             reasoning=thoughts,
@@ -233,9 +233,9 @@ class TransformersEngine(base.CallQueue):
         )
 
 
-def _batches(samples: Sequence[_Sample], size: int, tokens: int) -> Iterator[list[_Sample]]:
+def _batches(samples: Sequence[_SampleToDecode], size: int, tokens: int) -> Iterator[list[_SampleToDecode]]:
     """Samples of like length together, in the order in which they were asked; at least one sample in a batch."""
-    group: list[_Sample] = []
+    group: list[_SampleToDecode] = []
     widest = 0
     for sample in sorted(samples, key=lambda s: (s.row.limit, len(s.row.prompt))):
         width = max(widest, sample.size)

@@ -31,8 +31,8 @@ from urllib.parse import urlsplit
 
 from generate.engines import replies
 from generate.engines.base import Call, CallQueue, EngineError, EngineOptions, Outcome
-from generate.engines.exchange import Exchange
-from generate.engines.weights import installed, load_tokens, versions
+from generate.engines.exchange import HttpExchange
+from generate.engines.weights import load_tokens, package_versions, require_extra
 from toolkit.errors import argument
 from toolkit.log.contract.manifest import PER_REQUEST
 from toolkit.settings import setting
@@ -178,7 +178,7 @@ def _is_local(host: str) -> bool:
         return False
 
 
-def _key_of(settings: _OpenAISettings) -> str | None:
+def _api_key(settings: _OpenAISettings) -> str | None:
     """The key for a server's requests, None where none is wanted. EngineError where the variable holds none."""
     if settings.key_variable is None:
         return None
@@ -203,15 +203,15 @@ class OpenAIEngine(CallQueue):
     @classmethod
     def opened(cls, settings: _OpenAISettings) -> OpenAIEngine:
         """The engine; the key must be there, the server is first asked when a call is submitted."""
-        installed("generate", "aiohttp")
+        require_extra("generate", "aiohttp")
         engine = cls(settings, None if settings.tokenizer is None else load_tokens(settings.tokenizer))
-        _key_of(settings)
+        _api_key(settings)
         return engine
 
-    def __init__(self, settings: _OpenAISettings, counter: replies.Counter | None) -> None:
+    def __init__(self, settings: _OpenAISettings, counter: replies.TokenCounter | None) -> None:
         self.settings, self.model = settings, settings.model
         self.counter = counter
-        self._exchange: Exchange | None = None
+        self._exchange: HttpExchange | None = None
         self._local = _is_local(urlsplit(settings.base_url).hostname or "")
         self._reported: set[str] = set()  # the models that answered, as the server names them
         self._versions: set[str] = set()  # its `system_fingerprint`s
@@ -227,7 +227,7 @@ class OpenAIEngine(CallQueue):
             "base_url": chosen.base_url,
             "reported_models": sorted(self._reported),
             "system_fingerprints": sorted(self._versions),
-            "versions": versions("aiohttp"),
+            "versions": package_versions("aiohttp"),
             "samples_per_request": chosen.samples_per_request,
             "send_seed": chosen.send_seed,
             "tokenizer": chosen.tokenizer,
@@ -237,7 +237,7 @@ class OpenAIEngine(CallQueue):
 
     def submit(self, call: Call) -> None:
         if self._exchange is None:
-            self._exchange = Exchange(self, _key_of(self.settings), proxies=not self._local)
+            self._exchange = HttpExchange(self, _api_key(self.settings), proxies=not self._local)
         self._exchange.submit(call)
 
     def completed(self) -> Iterator[tuple[Call, Outcome]]:

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 
-from generate.engines.base import Call, Completion, Prompt, finish_word, shares
+from generate.engines.base import Call, Completion, Prompt, finish_word, split_in_proportion
 from generate.engines.thoughts import split_thoughts
 
 UNLIKELY = -9999.0  # what servers write for a log-probability too small to tell
@@ -42,7 +42,7 @@ THINKING = ("thinking", "reasoning", "reasoning_content", "summary")
 SPEAKING = ("text", "output_text", "refusal", "content")
 
 
-class HalfAnswer(ValueError):
+class IncompleteAnswer(ValueError):
     """An incomplete answer."""
 
 
@@ -50,13 +50,13 @@ class UnknownPart(ValueError):
     """A content with a part of a type that is not known."""
 
 
-class Counter(Protocol):
+class TokenCounter(Protocol):
     """Counts tokens as the model's tokenizer does."""
 
     def encode(self, prompt: Prompt) -> list[int]:
         """Ids of a prompt as sent."""
 
-    def count(self, text: str) -> int:
+    def count_tokens(self, text: str) -> int:
         """Tokens of a text alone."""
 
 
@@ -74,17 +74,23 @@ class _ReplyChoice:
     token_count: int | None  # tokens that the server told one by one
 
 
-def read_reply(payload: Any, call: Call, samples: int, counter: Counter | None, latency_s: float) -> list[Completion]:
+def read_reply(
+    payload: Any, call: Call, samples: int, counter: TokenCounter | None, latency_s: float
+) -> list[Completion]:
     """The samples of one request's answer, in the order of their `index`.
 
     Raises HalfAnswer when there are fewer than `samples`, or one has neither a text nor a reason for having none, and
     UnknownPart where a content has a part of an unknown type.
     """
-    choices = _choices(payload, samples)
-    usage = _usage(payload)
+    choices = _read_choices(payload, samples)
+    usage = _read_usage(payload)
     counts, estimated = _completion_counts(choices, usage.completion_tokens, counter)
     prompt_tokens, alone = usage.prompt_tokens, len(choices) == 1
-    bills = [None] * len(choices) if usage.cost is None else shares(usage.cost, [count or 0 for count in counts])
+    bills = (
+        [None] * len(choices)
+        if usage.cost is None
+        else split_in_proportion(usage.cost, [count or 0 for count in counts])
+    )
     if prompt_tokens is None and counter is not None:
         prompt_tokens, estimated = len(counter.encode(call.prompt)), True
     return [
@@ -109,30 +115,30 @@ def read_reply(payload: Any, call: Call, samples: int, counter: Counter | None, 
     ]
 
 
-def _choices(payload: Any, samples: int) -> list[_ReplyChoice]:
+def _read_choices(payload: Any, samples: int) -> list[_ReplyChoice]:
     if not isinstance(payload, Mapping):
-        raise HalfAnswer("the answer is not a JSON object")
+        raise IncompleteAnswer("the answer is not a JSON object")
     if payload.get("error"):
-        raise HalfAnswer(f"the answer is an error: {error_text(payload)}")
+        raise IncompleteAnswer(f"the answer is an error: {error_text(payload)}")
     rows = payload.get("choices")
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         message = error_text(payload)
-        raise HalfAnswer("the answer has no `choices`" + (f": {message}" if message else ""))
+        raise IncompleteAnswer("the answer has no `choices`" + (f": {message}" if message else ""))
     if len(rows) < samples:
         hint = " (a server that ignores `n` needs `samples_per_request = 1`)" if samples > 1 else ""
-        raise HalfAnswer(f"the answer has {len(rows)} of {samples} samples{hint}")
-    return [_choice(row) for row in sorted(rows, key=lambda row: row.get("index") or 0)[:samples]]
+        raise IncompleteAnswer(f"the answer has {len(rows)} of {samples} samples{hint}")
+    return [_read_choice(row) for row in sorted(rows, key=lambda row: row.get("index") or 0)[:samples]]
 
 
-def _choice(row: Mapping[str, Any]) -> _ReplyChoice:
+def _read_choice(row: Mapping[str, Any]) -> _ReplyChoice:
     reason = row.get("finish_reason")
     if reason == "error" or row.get("error"):
-        raise HalfAnswer("a sample ended in an error")
+        raise IncompleteAnswer("a sample ended in an error")
     logprobs = _logprobs(row.get("logprobs"))
     ids = row.get("token_ids")
     counted_tokens = len(ids) if ids else len(logprobs) if logprobs is not None else None
     clean = logprobs is not None and all(value is not None and UNLIKELY < value < math.inf for value in logprobs)
-    content = _content(row)
+    content = _read_content(row)
     return _ReplyChoice(
         text=content.text,
         reasoning=content.reasoning,
@@ -153,21 +159,21 @@ class _Content:
     tool_calls: str | None = None
 
 
-def _content(row: Mapping[str, Any]) -> _Content:
+def _read_content(row: Mapping[str, Any]) -> _Content:
     """The content of a choice of either protocol."""
     ended = row.get("finish_reason") is not None
     if "text" in row:
         if not isinstance(row["text"], str) and not (ended and row["text"] is None):
-            raise HalfAnswer("a sample has no text")
+            raise IncompleteAnswer("a sample has no text")
         return _Content(row["text"] or "")
     message = row.get("message")
     if not isinstance(message, Mapping):
-        raise HalfAnswer("a sample has no message")
-    text, thoughts = _parts(message.get("content"))
+        raise IncompleteAnswer("a sample has no message")
+    text, thoughts = _text_and_thoughts(message.get("content"))
     calls = message.get("tool_calls") or message.get("function_call")
     if text is None and message.get("refusal") is None and not calls and not ended:
-        raise HalfAnswer("a sample has no text")
-    apart = (_parts(message.get(name))[0] for name in ("reasoning", "reasoning_content"))
+        raise IncompleteAnswer("a sample has no text")
+    apart = (_text_and_thoughts(message.get(name))[0] for name in ("reasoning", "reasoning_content"))
     reasoning = "".join(thoughts) or next(filter(None, apart), None)
     text = text or str(message.get("refusal") or "")
     if reasoning is not None:  # some servers leave later thoughts in the text
@@ -176,7 +182,7 @@ def _content(row: Mapping[str, Any]) -> _Content:
     return _Content(text=text, reasoning=reasoning, tool_calls=json.dumps(calls, ensure_ascii=False) if calls else None)
 
 
-def _parts(content: Any) -> tuple[str | None, list[str]]:
+def _text_and_thoughts(content: Any) -> tuple[str | None, list[str]]:
     """(text, thoughts) of a content, which may be a list of parts; None where there is none."""
     if content is None or isinstance(content, str):
         return content, []
@@ -189,7 +195,7 @@ def _parts(content: Any) -> tuple[str | None, list[str]]:
         inner = part
         if isinstance(part, Mapping):
             inner = next((part[name] for name in (kind, *SPEAKING, *THINKING) if part.get(name) is not None), "")
-        text, more = _parts(inner)
+        text, more = _text_and_thoughts(inner)
         (thoughts if kind in THINKING else texts).append(text or "")
         thoughts += more
     return "".join(texts), thoughts
@@ -217,31 +223,31 @@ class _Usage:
     cost: float | None = None
 
 
-def _usage(payload: Mapping[str, Any]) -> _Usage:
+def _read_usage(payload: Mapping[str, Any]) -> _Usage:
     """What is reported; None where it is not."""
     usage = payload.get("usage")
     if not isinstance(usage, Mapping):
         return _Usage()
 
-    def count(of: str, name: str) -> int | None:
+    def token_count(of: str, name: str) -> int | None:
         part = usage.get(of) if of else usage
         value = part.get(name) if isinstance(part, Mapping) else None
         return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
-    cached: int | None = count("prompt_tokens_details", "cached_tokens")
+    cached: int | None = token_count("prompt_tokens_details", "cached_tokens")
     cost: Any = usage.get("cost")
     priced = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < math.inf
     return _Usage(
-        prompt_tokens=count("", "prompt_tokens"),
-        completion_tokens=count("", "completion_tokens"),
-        reasoning_tokens=count("completion_tokens_details", "reasoning_tokens"),
-        cached_tokens=count("", "prompt_cache_hit_tokens") if cached is None else cached,
+        prompt_tokens=token_count("", "prompt_tokens"),
+        completion_tokens=token_count("", "completion_tokens"),
+        reasoning_tokens=token_count("completion_tokens_details", "reasoning_tokens"),
+        cached_tokens=token_count("", "prompt_cache_hit_tokens") if cached is None else cached,
         cost=float(cost) if priced else None,
     )
 
 
 def _completion_counts(
-    choices: Sequence[_ReplyChoice], total: int | None, counter: Counter | None
+    choices: Sequence[_ReplyChoice], total: int | None, counter: TokenCounter | None
 ) -> tuple[list[int | None], bool]:
     """Completion tokens of each choice and whether they are estimates. total: what the server reports for all."""
     if total is not None and len(choices) == 1:
@@ -253,13 +259,13 @@ def _completion_counts(
         return list(counts), False
     if counter is not None:
         # one that ended by itself has a token, or a stop string, that its text does not hold
-        whole = [counter.count(choice.text) + (choice.finish_reason == "stop") for choice in choices]
+        whole = [counter.count_tokens(choice.text) + (choice.finish_reason == "stop") for choice in choices]
     elif len(whole) < len(counts):
         return [None] * len(choices), False
-    return [*(_divide(total, whole) if total is not None else whole)], True
+    return [*(_divide_in_proportion(total, whole) if total is not None else whole)], True
 
 
-def _divide(total: int, weights: Sequence[int]) -> list[int]:
+def _divide_in_proportion(total: int, weights: Sequence[int]) -> list[int]:
     """`total` in whole parts in proportion to `weights` (evenly when all are 0), by largest remainder."""
     if not sum(weights):
         weights = [1] * len(weights)
@@ -281,12 +287,12 @@ def error_text(payload: Any) -> str:
     return " ".join(str(payload).split())[:300]
 
 
-def prompt_too_long(message: str) -> bool:
+def is_prompt_too_long(message: str) -> bool:
     """Whether a server's refusal speaks of the context's length; where it is not about the limit, of the prompt's."""
     return _LENGTH.search(message) is not None
 
 
-def quota_spent(payload: Any, quotes: bool) -> bool:
+def is_quota_spent(payload: Any, quotes: bool) -> bool:
     """Whether an error says, by its code or in words, that the account has nothing left; one that only wants fewer
     requests a minute does not. quotes: its words may quote the prompt, so only how they begin counts.
     """
@@ -299,7 +305,7 @@ def quota_spent(payload: Any, quotes: bool) -> bool:
     return match is not None and (not quotes or match.start() <= len("Your "))
 
 
-def limit_too_large(message: str) -> bool:
+def is_limit_too_large(message: str) -> bool:
     """Whether a server's refusal is about the limit of the completion: the prompt alone would fit. By its own counts
     of context and prompt where it tells them, else by its words."""
     context, prompt = _CONTEXT.search(message), _PROMPT.search(message)
@@ -308,7 +314,7 @@ def limit_too_large(message: str) -> bool:
     return _LIMIT.search(message) is not None
 
 
-def retry_after(value: str | None) -> float | None:
+def retry_after_seconds(value: str | None) -> float | None:
     """Seconds that a `Retry-After` header asks for: a number, or a date of HTTP; None when there is none to read."""
     if value is None:
         return None

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
-from generate.engines.base import Call, CallQueue, Engine, Outcome, queued
+from generate.engines.base import Call, CallQueue, Engine, Outcome, call_queue
 
 PAUSE_S = 0.002
 """Between two looks at servers of which none has an answer."""
@@ -36,7 +36,7 @@ class SeveralEngines(CallQueue):
         name = call.engine
         if name not in self._queues:
             self.engines[name] = self._opened(name)
-            self._queues[name], self._waiting[name] = queued(self.engines[name]), set()
+            self._queues[name], self._waiting[name] = call_queue(self.engines[name]), set()
         self._waiting[name].add(call.key)
         self._queues[name].submit(call)
 
@@ -51,7 +51,7 @@ class SeveralEngines(CallQueue):
     def completed(self) -> Iterator[tuple[Call, Outcome]]:
         given = False
         while not given:
-            name = self._next()
+            name = self._engine_with_answer()
             if name is None:
                 return
             self._waiting[name] = self._waiting.pop(name)
@@ -63,7 +63,7 @@ class SeveralEngines(CallQueue):
             if len(self._waiting[name]) == there:  # an engine that gives nothing is not asked for ever
                 return
 
-    def _next(self) -> str | None:
+    def _engine_with_answer(self) -> str | None:
         """An engine with an answer; None where no call waits."""
         while busy := [name for name, keys in self._waiting.items() if keys]:
             name = next((one for one in busy if len(busy) == 1 or self._queues[one].ready()), None)

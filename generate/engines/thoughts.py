@@ -39,7 +39,7 @@ def with_thoughts(thoughts: str | None, text: str) -> str:
     return f"{OPEN}{thoughts}{CLOSE}\n\n{text}" if text else f"{OPEN}{thoughts}"
 
 
-def within_thoughts(prompt: Prompt) -> bool:
+def ends_in_thoughts(prompt: Prompt) -> bool:
     """Whether a prompt ends within thoughts, so that what is written next goes on with them."""
     text = prompt if isinstance(prompt, str) else prompt[-1].content if prompt[-1].role == "assistant" else ""
     return TAGGED in text and text.rfind(OPEN) > text.rfind(CLOSE)

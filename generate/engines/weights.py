@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from generate.engines.base import EngineError, Prompt
-from generate.engines.thoughts import within_thoughts
+from generate.engines.thoughts import ends_in_thoughts
 from toolkit.documents import expand_home, read_text
 from toolkit.errors import error_prefix
 from toolkit.models import number_list_reader, read_model
@@ -31,7 +31,7 @@ VOCABULARIES = ("tokenizer.", "vocab.", "spiece", "sentencepiece", "spm", "merge
 FETCHED = ("*.safetensors", "*.safetensors.index.json", "*.json", "*.jinja", "tokenizer*", "*.model", "*.txt")
 
 
-def installed(extra: str, *modules: str) -> None:
+def require_extra(extra: str, *modules: str) -> None:
     """Raises EngineError with the command that installs the extra when one of its modules is missing."""
     from importlib.util import find_spec
 
@@ -42,7 +42,7 @@ def installed(extra: str, *modules: str) -> None:
             )
 
 
-def quieten() -> None:
+def silence_transformers() -> None:
     """No warnings and no bars from transformers: what is worth saying is an error or this product's own progress."""
     from transformers.utils import logging
 
@@ -50,7 +50,7 @@ def quieten() -> None:
     logging.disable_progress_bar()
 
 
-def versions(*packages: str) -> dict[str, str]:
+def package_versions(*packages: str) -> dict[str, str]:
     """Installed versions of the packages that matter to a result; those not installed are left out."""
     numbers = {}
     for package in packages:
@@ -61,9 +61,9 @@ def versions(*packages: str) -> dict[str, str]:
     return numbers
 
 
-def versions_here() -> dict[str, str]:
+def platform_versions() -> dict[str, str]:
     """Versions of Python and of the packages that every result depends on."""
-    return {"python": platform.python_version(), **versions("thinkback", "polars", "numpy")}
+    return {"python": platform.python_version(), **package_versions("thinkback", "polars", "numpy")}
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class ModelFiles:
                 digest.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
         return digest.hexdigest()
 
-    def context(self, limit: int | None = None) -> int | None:
+    def context_limit(self, limit: int | None = None) -> int | None:
         """The longest text that the model takes, in tokens, as its config.json says; None where it says nothing.
 
         `limit` in its place, where it is given: EngineError where it is longer.
@@ -110,7 +110,7 @@ class ModelFiles:
 
     def _config(self) -> Any:
         """config.json as transformers reads it: names of a model's own, such as GPT-2's `n_positions`, are known."""
-        installed("generate", "transformers")
+        require_extra("generate", "transformers")
         from transformers import AutoConfig
 
         try:
@@ -206,7 +206,7 @@ class Tokens:
     template_options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def end(self) -> int | None:
+    def end_token(self) -> int | None:
         """The id of the end-of-sequence token."""
         return None if self.tokenizer.eos_token_id is None else int(self.tokenizer.eos_token_id)
 
@@ -240,13 +240,13 @@ class Tokens:
             ) from None
         return text
 
-    def count(self, text: str) -> int:
+    def count_tokens(self, text: str) -> int:
         """Tokens of a text alone, without special tokens."""
         return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def within_thoughts(self, ids: Sequence[int]) -> bool:
+    def ends_in_thoughts(self, ids: Sequence[int]) -> bool:
         """Whether a prompt, as ids, ends with the beginning of thoughts, as some chat templates write it."""
-        return within_thoughts(str(self.tokenizer.decode(list(ids[-OPENING:]))))
+        return ends_in_thoughts(str(self.tokenizer.decode(list(ids[-OPENING:]))))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of generated ids, special tokens left out, spaces as they are."""
@@ -262,10 +262,10 @@ def load_tokens(
     template_options: Mapping[str, Any] | None = None,
 ) -> Tokens:
     """The tokenizer of a model's folder or hub name. chat_template: a file that replaces the model's own."""
-    installed("generate", "transformers")
+    require_extra("generate", "transformers")
     from transformers import AutoTokenizer
 
-    quieten()
+    silence_transformers()
     files = find_model(model, revision, download=download, weights=False)
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(files.folder), trust_remote_code=False, local_files_only=True)
@@ -289,7 +289,7 @@ HEADS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Placing:
+class DeviceAndType:
     """The device and the number type of a model. `auto`: the GPU where there is one; float32 on the CPU, else the
     weights' own. `new_head`: the head may be missing in the files, since it is to be trained; `options` go to the
     config.
@@ -302,7 +302,7 @@ class Placing:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def ran_out(error: RuntimeError) -> bool:
+def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether an error of torch says that memory ran out: on a GPU it has a class of its own, on the CPU it has not."""
     import torch
 
@@ -319,19 +319,19 @@ def chosen_device(device: str, subject: str) -> str:
     return name
 
 
-def load_network(files: ModelFiles, head: str, placing: Placing, subject: str) -> Any:
+def load_network(files: ModelFiles, head: str, placing: DeviceAndType, subject: str) -> Any:
     """The model on its device, ready to read. `head`: one of HEADS. `subject` names who asks, in errors.
 
     EngineError where the files can't be read or lack weights.
     """
     import transformers
 
-    quieten()  # of what transformers reports of missing weights, what matters is an error of ours
+    silence_transformers()  # of what transformers reports of missing weights, what matters is an error of ours
     device = chosen_device(placing.device, subject)
     dtype = placing.dtype if placing.dtype != "auto" or device == "cuda" else "float32"
     options: dict[str, Any] = dict(placing.options)
     if placing.load_in_4bit:
-        installed("generate", "bitsandbytes")
+        require_extra("generate", "bitsandbytes")
         options["quantization_config"] = transformers.BitsAndBytesConfig(
             load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True
         )

@@ -115,7 +115,7 @@ class Journal:
             self._db.execute("COMMIT")
         self._unsynced = True
         if time.monotonic() - self._synced_at >= SYNC_S:
-            self.sync()
+            self.sync_to_disk()
 
     def events(self, kind: type[Kind]) -> Iterator[Kind]:
         """All events of one kind, in the order in which they came."""
@@ -144,21 +144,21 @@ class Journal:
             for *row, answered in self._db.execute(f"SELECT {names}, text IS NOT NULL FROM Answered ORDER BY rowid"):
                 yield Answered(**dict(zip(OUTCOME, row, strict=True)), completion=SILENT if answered else None)
 
-    def empty(self) -> bool:
+    def has_no_events(self) -> bool:
         """Whether the journal has no events."""
         return not any(next(self.events(kind), None) for kind in KINDS)
 
-    def keep(self, name: str, value: Mapping[str, Any]) -> None:
+    def store_mapping(self, name: str, value: Mapping[str, Any]) -> None:
         """Store a mapping under a name, replacing the earlier one."""
         self.append((), {name: value})
 
-    def saved(self, name: str) -> dict[str, Any]:
+    def stored_mapping(self, name: str) -> dict[str, Any]:
         """The mapping stored under a name; empty without one."""
         with self._named_errors():
             row = self._db.execute("SELECT value FROM Kept WHERE name = ?", (name,)).fetchone()
         return {} if row is None else dict(json.loads(row[0]))
 
-    def sync(self) -> None:
+    def sync_to_disk(self) -> None:
         """Have everything that was appended on the disk."""
         if self._unsynced:
             try:
@@ -194,7 +194,7 @@ class Journal:
         return WriteError(f"`{self.out}` can't be written: {what}")
 
 
-def difference(
+def differing_key_text(
     before: Mapping[str, Any], now: Mapping[str, Any], keys: Iterable[str] | None = None, most: int = 60
 ) -> str | None:
     """ "`seed` is 1 there and 2 here" of the first key that differs, by default of all, those of now first; None where
@@ -202,11 +202,11 @@ def difference(
     """
     for key in dict.fromkeys([*now, *before]) if keys is None else keys:
         if now.get(key) != before.get(key):
-            return f"`{key}` is {_text(before.get(key), most)} there and {_text(now.get(key), most)} here"
+            return f"`{key}` is {_cut_json(before.get(key), most)} there and {_cut_json(now.get(key), most)} here"
     return None
 
 
-def _text(value: Any, most: int) -> str:
+def _cut_json(value: Any, most: int) -> str:
     text = json.dumps(value, ensure_ascii=False)
     if len(text) <= most:
         return text

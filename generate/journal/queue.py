@@ -21,13 +21,13 @@ from generate.engines.base import (
     Engine,
     EngineError,
     Outcome,
-    queued,
-    shares,
-    summed,
+    call_queue,
+    split_in_proportion,
+    storable_completion,
+    summed_cost,
     unchecked,
-    writable,
 )
-from generate.engines.thoughts import split_thoughts, within_thoughts
+from generate.engines.thoughts import ends_in_thoughts, split_thoughts
 from generate.journal.database import Journal
 from generate.journal.events import Answered
 from toolkit.errors import IncompleteError, ThinkbackError, argument
@@ -59,7 +59,7 @@ Settled = tuple[JournalCall, list[Answered]]
 """A call with its samples, once they are in the journal; with none where it failed and another run may cure it."""
 
 
-class Queue:
+class JournalQueue:
     """The calls of a run. `what` is how errors name what is incomplete without them; `opened` gives the engine when the
     first call is asked.
     """
@@ -79,17 +79,17 @@ class Queue:
         self._answered: list[list[Answered]] = []  # by call, of answers given in a row, not yet in the journal
         self._last = 0.0  # when the answer before came, on the monotonic clock
 
-    def note(self, event: Answered) -> None:
+    def note_earlier_answer(self, event: Answered) -> None:
         """Take note of an earlier answer."""
         self.recorded += 1
         if event.completion is not None:
             self.proven.add(event.pool.partition(BESIDE)[0])
 
-    def ask(self, calls: Iterable[JournalCall]) -> None:
+    def submit_calls(self, calls: Iterable[JournalCall]) -> None:
         """Give calls to the engine."""
         for one in calls:
             if self._engine is None:
-                self._engine = queued(self._opened())
+                self._engine = call_queue(self._opened())
             if not self.waiting:
                 self._last = time.monotonic()
             self.waiting[one.call.key] = one
@@ -106,13 +106,13 @@ class Queue:
             return []
         settled: list[Settled] = []
         try:
-            for call, outcome in self._answers(self._engine):
-                settled += self._resolve(call, outcome)
+            for call, outcome in self._engine_answers(self._engine):
+                settled += self._record_answer(call, outcome)
                 if getattr(self._engine, "pauses", False):
-                    self._commit()
+                    self._commit_answers()
         finally:
-            self._commit()
-            self.journal.sync()
+            self._commit_answers()
+            self.journal.sync_to_disk()
         if not settled:
             raise EngineError(f"the engine gave no answer to `{self._first_waiting_key()}`; {AGAIN}", code="server")
         return settled
@@ -128,20 +128,20 @@ class Queue:
                 self._engine.cancel(one.call)
         self.waiting.clear()
 
-    def give_up(self) -> list[Settled]:
+    def make_failures_final(self) -> list[Settled]:
         """Let all failures be final."""
-        settled = list(self._finalise([True] * len(self.failed)))
+        settled = list(self._record_final_failures([True] * len(self.failed)))
         self._last = time.monotonic()
-        self._commit()
-        self.journal.sync()
+        self._commit_answers()
+        self.journal.sync_to_disk()
         return settled
 
-    def check(self) -> None:
+    def check_failures(self) -> None:
         """ThinkbackError where calls failed that another run may cure."""
         if self.failed:
-            raise self._incomplete(f"{len(self.failed):,} calls failed")
+            raise self._incomplete_error(f"{len(self.failed):,} calls failed")
 
-    def _answers(self, engine: CallQueue) -> Iterator[tuple[Call, Outcome]]:
+    def _engine_answers(self, engine: CallQueue) -> Iterator[tuple[Call, Outcome]]:
         """What the engine has done. EngineError where it stops, whatever it raises."""
         answers = engine.completed()
         while True:
@@ -158,21 +158,23 @@ class Queue:
                 return
             yield pair
 
-    def _commit(self) -> None:
+    def _commit_answers(self) -> None:
         """Have the answers so far in the journal. Those that came together share the seconds since the answer before,
         in proportion to their own."""
         answered, self._answered = self._answered, []
         if answered:
             now = time.monotonic()
             elapsed, self._last = now - self._last, now
-            for samples, spent in zip(answered, shares(elapsed, list(map(_seconds_of, answered))), strict=True):
+            for samples, spent in zip(
+                answered, split_in_proportion(elapsed, list(map(_seconds_of, answered))), strict=True
+            ):
                 samples[0] = unchecked(Answered, {**vars(samples[0]), "elapsed_s": spent})
             self.journal.append(chain.from_iterable(answered))
 
     def _first_waiting_key(self) -> str:
         return next(iter(self.waiting))
 
-    def _resolve(self, call: Call, outcome: Outcome) -> Iterator[Settled]:
+    def _record_answer(self, call: Call, outcome: Outcome) -> Iterator[Settled]:
         """Record the answer of a call, and what it lets be final."""
         one = self.waiting.pop(call.key, None)
         if one is None:
@@ -189,10 +191,10 @@ class Queue:
                 code="mismatch",
             )
         self.in_a_row = 0
-        yield one, self._record(one, outcome)
+        yield one, self._answer_events(one, outcome)
         if not isinstance(outcome, CallFailure) and one.kind not in self.proven:
             self.proven.add(one.kind)
-            yield from self._finalise([f.refused and held.kind == one.kind for held, f in self.failed])
+            yield from self._record_final_failures([f.refused and held.kind == one.kind for held, f in self.failed])
 
     def _is_final_failure(self, call: JournalCall, failure: CallFailure) -> bool:
         """Whether a failure is final; else it is counted."""
@@ -202,22 +204,22 @@ class Queue:
         if not failure.refused:
             self.in_a_row += 1
             if self.in_a_row >= PATIENCE:
-                raise self._incomplete(f"{PATIENCE} calls in a row failed")
+                raise self._incomplete_error(f"{PATIENCE} calls in a row failed")
             return False
         alike = sum(held.kind == call.kind and other.cause == failure.cause for held, other in self.failed)
         if alike >= PATIENCE:
-            raise self._incomplete(f"{PATIENCE} calls were refused alike before one was answered")
+            raise self._incomplete_error(f"{PATIENCE} calls were refused alike before one was answered")
         return False
 
-    def _finalise(self, final: Sequence[bool]) -> Iterator[Settled]:
+    def _record_final_failures(self, final: Sequence[bool]) -> Iterator[Settled]:
         """Record the failures that are marked as final."""
         marked = list(zip(self.failed, final, strict=True))
         self.failed = [one for one, settled in marked if not settled]
         for (one, failure), settled in marked:
             if settled:
-                yield one, self._record(one, failure)
+                yield one, self._answer_events(one, failure)
 
-    def _record(self, call: JournalCall, outcome: Outcome) -> list[Answered]:
+    def _answer_events(self, call: JournalCall, outcome: Outcome) -> list[Answered]:
         """The samples of a call, for the journal."""
         if isinstance(outcome, CallFailure):
             completions: list[Completion | None] = [None] * len(call.samples)
@@ -232,7 +234,7 @@ class Queue:
         self.recorded += len(answered)
         return answered
 
-    def _incomplete(self, how: str) -> ThinkbackError:
+    def _incomplete_error(self, how: str) -> ThinkbackError:
         one, failure = self.failed[-1]
         return IncompleteError(
             f"{self.what} is not complete: {how}, the last is `{one.call.key}`: {failure.reason}; progress is saved:"
@@ -243,7 +245,7 @@ class Queue:
 def _seconds_of(samples: Sequence[Answered]) -> float:
     """A call's seconds of the engine, or where these are not known from its request on; 0 where it failed."""
     completions = [one.completion for one in samples if one.completion is not None]
-    device = summed(completions, "device_s")
+    device = summed_cost(completions, "device_s")
     return float(device) if device is not None else max(one.latency_s for one in completions)
 
 
@@ -251,11 +253,11 @@ def _completions(call: JournalCall, outcome: Sequence[Completion]) -> Iterator[C
     """Completions as a log has them: thoughts apart from the text, with the moment when they were sent, and the reply
     that several came in under the name of its first sample.
     """
-    inside, now, replies = within_thoughts(call.call.prompt), time.time(), dict[str, int]()
+    inside, now, replies = ends_in_thoughts(call.call.prompt), time.time(), dict[str, int]()
     for sample, one in zip(call.samples, outcome, strict=True):
         thoughts, text = (one.reasoning, one.text) if one.reasoning is not None else split_thoughts(one.text, inside)
         first = None if one.request is None else replies.setdefault(one.request, sample)
-        yield writable(
+        yield storable_completion(
             one,
             reasoning=thoughts,
             text=text,

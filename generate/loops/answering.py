@@ -13,7 +13,7 @@ from typing import Any, Self
 import polars as pl
 
 from generate.loops.loop import Loop
-from generate.loops.meanings import CLUSTERS, Meanings
+from generate.loops.meanings import CLUSTERS, MeaningClusters
 from generate.loops.requests import Ask, Example, Paid, Passages, Read, Steps, Trace
 from generate.loops.retrieving import leading_answers, path_text, rounds_of
 from toolkit.errors import InvalidError, RequiredError, UnsuitableError, listed, quote, suggest
@@ -118,7 +118,7 @@ class Answering(Loop):
         answers = []
         for reply in replies:
             answers.append((yield Read(reply.text, reply.finish_reason == "length")))
-        meanings = Meanings(self.cluster, self.meaning)
+        meanings = MeaningClusters(self.cluster, self.meaning)
         clustered = yield from meanings.assign(example.fields["question"], [one for one in answers if one is not None])
         for place, (reply, answer) in enumerate(zip(replies, answers, strict=True)):
             cluster = None if answer is None else meanings.first[meanings.number[answer]]

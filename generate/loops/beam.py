@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from generate.engines.base import Completion
-from generate.loops.loop import Loop, continued
+from generate.loops.loop import Loop, continued_prompt
 from generate.loops.requests import Ask, Example, Paid, Score, Steps, Together, Trace
 from toolkit.settings import setting
 
@@ -45,31 +45,33 @@ class Beam(Loop):
         for _ in range(self.steps):
             if all(one.done for one in beam):
                 break
-            grown = yield Together([self._grow(example, one) for one in beam])
+            grown = yield Together([self._with_next_steps(example, one) for one in beam])
             texts = [one for parts in grown for one in parts or ()]
             paid += [one.calls[-1] for before, parts in zip(beam, grown, strict=True) if not before.done
                      for one in parts or ()]  # fmt: skip
             scores = yield Score(tuple(one.text for one in texts), self.scorer)
             paid.append(scores)
-            ranked = sorted(range(len(texts)), key=lambda i: -_number(scores.values[i]))[: self.width]
+            ranked = sorted(range(len(texts)), key=lambda i: -_score_or_lowest(scores.values[i]))[: self.width]
             beam, values = [texts[i] for i in ranked], tuple(scores.values[i] for i in ranked)
         for place, (one, value) in enumerate(zip(beam, values, strict=True)):
             calls = tuple(paid) if place == 0 else ()
             ended = one.calls[-1].finish_reason if one.calls else None
             yield Trace(one.text, calls, finish_reason=ended, columns={"beam_score": value})
 
-    def _grow(self, example: Example, before: _Text) -> Steps:
+    def _with_next_steps(self, example: Example, before: _Text) -> Steps:
         """A text with each of its next steps."""
         if before.done:
             return [before]
-        prompt = continued(example.prompt(self.prompt), before.text)
+        prompt = continued_prompt(example.prompt(self.prompt), before.text)
         replies = yield Ask(prompt, self.max_tokens, self.expand, self.temperature, stop=(self.step,))
         return [
-            _Text(before.text + one.text + self.step * bool(one.text), (*before.calls, one), self._ends(one.text))
+            _Text(
+                before.text + one.text + self.step * bool(one.text), (*before.calls, one), self._is_complete(one.text)
+            )
             for one in replies
         ]
 
-    def _ends(self, text: str) -> bool:
+    def _is_complete(self, text: str) -> bool:
         return not text.strip() or (self.end is not None and self.end in text)
 
     @property
@@ -81,5 +83,5 @@ class Beam(Loop):
         return self.width
 
 
-def _number(score: float | None) -> float:
+def _score_or_lowest(score: float | None) -> float:
     return float("-inf") if score is None else score

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generate.engines.thoughts import CLOSE, OPEN
-from generate.loops.loop import Loop, continued
+from generate.loops.loop import Loop, continued_prompt
 from generate.loops.requests import Ask, Example, Steps, Trace
 from toolkit.settings import setting
 
@@ -31,7 +31,7 @@ class Forcing(Loop):
         prompt, text, thoughts, spent = example.prompt(self.prompt), "", "", 0
         for _ in range(self.waits + 1):
             written = OPEN + thoughts if thoughts else text
-            (reply,) = yield Ask(continued(prompt, written), self.max_tokens, temperature=self.temperature)
+            (reply,) = yield Ask(continued_prompt(prompt, written), self.max_tokens, temperature=self.temperature)
             thoughts += reply.reasoning or ""
             text = reply.text if thoughts else text + reply.text
             yield Trace(text, (reply,), reasoning=thoughts or None)

@@ -84,7 +84,7 @@ def stopped_by(loop: Any, rule: str) -> Mapping[str, Any] | None:
     return {"rule": rule, **flatten(loop)}
 
 
-def continued(prompt: Prompt, text: str) -> Prompt:
+def continued_prompt(prompt: Prompt, text: str) -> Prompt:
     """A prompt that is answered so far by a text, which the model goes on with."""
     if isinstance(prompt, str) or not text:
         return prompt + text if isinstance(prompt, str) else prompt

@@ -25,7 +25,7 @@ class ClusteredAnswers:
 
 
 @dataclass
-class Meanings:
+class MeaningClusters:
     """The clusters of a sub-question so far: `first` has the first answer of each, `number` that of every answer.
 
     rule: an answer joins the lowest cluster whose first answer it equals, entails and is entailed by, or contradicts
@@ -41,18 +41,18 @@ class Meanings:
     def assign(self, question: str, answers: Sequence[str]) -> Steps:
         """Gives each answer of a round its cluster: ClusteredAnswers."""
         distinct = list(dict.fromkeys(answers))
-        paid = yield from self._judge(question, distinct)
+        paid = yield from self._judge_entailment(question, distinct)
         for answer in distinct:
             if answer not in self.number:
-                joined = (cluster for cluster, first in enumerate(self.first) if self._same(answer, first))
+                joined = (cluster for cluster, first in enumerate(self.first) if self._has_same_meaning(answer, first))
                 self.number[answer] = next(joined, len(self.first))
                 if self.number[answer] == len(self.first):
                     self.first.append(answer)
         pairs = combinations(distinct, 2)
-        count = None if self.model is None else sum(self._contradict(*pair) for pair in pairs)
+        count = None if self.model is None else sum(self._contradict_each_other(*pair) for pair in pairs)
         return ClusteredAnswers(tuple(self.number[answer] for answer in answers), count, paid)
 
-    def _judge(self, question: str, distinct: Sequence[str]) -> Steps:
+    def _judge_entailment(self, question: str, distinct: Sequence[str]) -> Steps:
         """Has the pairs judged that a round asks about for the first time, both ways, given the sub-question."""
         if self.model is None:
             return ()
@@ -67,10 +67,10 @@ class Meanings:
         self.verdicts.update(zip(unknown, scores.values, strict=True))
         return (scores,)
 
-    def _same(self, answer: str, first: str) -> bool:
+    def _has_same_meaning(self, answer: str, first: str) -> bool:
         if self.rule == "entail":
             return self.verdicts[answer, first] == ENTAILS == self.verdicts[first, answer]
-        return self.rule == "no_contradiction" and not self._contradict(answer, first)
+        return self.rule == "no_contradiction" and not self._contradict_each_other(answer, first)
 
-    def _contradict(self, answer: str, other: str) -> bool:
+    def _contradict_each_other(self, answer: str, other: str) -> bool:
         return CONTRADICTS in (self.verdicts[answer, other], self.verdicts[other, answer])

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from generate.loops.loop import Loop
-from generate.loops.meanings import CLUSTERS, Meanings
+from generate.loops.meanings import CLUSTERS, MeaningClusters
 from generate.loops.requests import (
     Ask,
     Example,
@@ -56,7 +56,7 @@ class _Round:
     scores: tuple[float | None, ...] | None
     paid: tuple[Paid, ...]
 
-    def row(self, hop: int, number: int, question: str, paid: Sequence[Paid]) -> Row:
+    def log_row(self, hop: int, number: int, question: str, paid: Sequence[Paid]) -> Row:
         """Its row of `rounds`. paid: what it costs beside its own."""
         columns: dict[str, Any] = {
             "hop": hop, "round": number, "sub_question": question, "documents": list(self.documents),
@@ -83,7 +83,7 @@ class _Hop:
     expanded: bool = False
     """Whether the last batch came from the neighbours."""
 
-    def batch(self, alternates: bool, most: int) -> tuple[tuple[str, ...], tuple[int | None, ...]]:
+    def next_batch(self, alternates: bool, most: int) -> tuple[tuple[str, ...], tuple[int | None, ...]]:
         """The next batch, at most so many, and their first-stage ranks."""
         wants_near = bool(self.rounds) and (not self.expanded if alternates else self.expanded)
         self.expanded = bool(self.near) if wants_near else not self.waiting
@@ -99,7 +99,7 @@ class _Hop:
         self.read.update(names)
         return names, ranks
 
-    def expand(self, scores: Sequence[float], neighbours: Sequence[Sequence[str]]) -> None:
+    def add_neighbours(self, scores: Sequence[float], neighbours: Sequence[Sequence[str]]) -> None:
         """Take in the neighbours of a batch. scores: of each document of it."""
         for score, names in zip(scores, neighbours, strict=True):
             for place, name in enumerate(names):
@@ -108,7 +108,7 @@ class _Hop:
 
     def ranking_rows(self) -> Rounds:
         """Its rounds as those of one example in a log."""
-        return rounds_of([one.row(0, number, self.question, ()).columns for number, one in enumerate(self.rounds)])
+        return rounds_of([one.log_row(0, number, self.question, ()).columns for number, one in enumerate(self.rounds)])
 
 
 _RANKED: dict[str, Any] = {
@@ -231,7 +231,7 @@ class Retrieving(Loop):
     def _rows(self, number: int, hop: _Hop, ending: Sequence[Paid]) -> Steps:
         """Yields the rows of a hop. ending: what the first one costs beside what opened the hop."""
         for place, one in enumerate(hop.rounds):
-            yield one.row(number, place, hop.question, () if place else (*hop.opening, *ending))
+            yield one.log_row(number, place, hop.question, () if place else (*hop.opening, *ending))
 
     def _next_hop(self, example: Example, path: Sequence[tuple[str, str]]) -> Steps:
         """Asks for the next sub-question: a hop, whose question is empty where there is none."""
@@ -250,16 +250,21 @@ class Retrieving(Loop):
         hop.waiting = {name: rank for rank, name in enumerate(results.ids)}
         if not hop.waiting:
             hop.rounds.append(_Round((), (), (), (), (), None, None, ()))
-        meanings = Meanings(self.cluster, self.meaning)
+        meanings = MeaningClusters(self.cluster, self.meaning)
         while len(hop.read) < self.budget and (hop.waiting or hop.near):
-            names, ranks = hop.batch(self.alternate == "round", min(self.batch, self.budget - len(hop.read)))
+            names, ranks = hop.next_batch(self.alternate == "round", min(self.batch, self.budget - len(hop.read)))
             yield from self._read_batch(example, hop, meanings, names, ranks)
             if self.neighbours:
                 near = yield Neighbours(names, self.corpus, self.neighbours)
-                hop.expand(self._exploring_scores(hop), near)
+                hop.add_neighbours(self._exploring_scores(hop), near)
 
     def _read_batch(
-        self, example: Example, hop: _Hop, meanings: Meanings, names: tuple[str, ...], ranks: tuple[int | None, ...]
+        self,
+        example: Example,
+        hop: _Hop,
+        meanings: MeaningClusters,
+        names: tuple[str, ...],
+        ranks: tuple[int | None, ...],
     ) -> Steps:
         """Scores a batch, samples answers from it and gives them clusters: adds a round to the hop."""
         question = hop.question
@@ -277,7 +282,7 @@ class Retrieving(Loop):
         clustered = yield from meanings.assign(question, answers)
         scores, verified = None, tuple[Paid, ...]()
         if self.verifier is not None:
-            verified = tuple((yield Together([self._verified(question, answer) for answer in answers])))
+            verified = tuple((yield Together([self._answer_scores(question, answer) for answer in answers])))
             if None in verified:
                 raise RefusedError("an answer's verifier was refused")
             scores = tuple(one.values[0] for one in verified)  # type: ignore[union-attr]
@@ -287,7 +292,7 @@ class Retrieving(Loop):
             _Round(names, values, ranks, tuple(answers), clustered.clusters, clustered.contradictions, scores, paid)
         )
 
-    def _verified(self, question: str, answer: str) -> Steps:
+    def _answer_scores(self, question: str, answer: str) -> Steps:
         return (yield Score(((question, answer),), str(self.verifier)))
 
     def _exploring_scores(self, hop: _Hop) -> Sequence[float]:

@@ -29,7 +29,7 @@ def named_in_file(rule: str, find: Callable[[str], Path], what: str) -> Any:
         raise InvalidError(f"`{rule}`: write it as FILE.py:NAME")
     module = load_file(find(file), what)
     if not hasattr(module, name):
-        raise UnknownError(f"`{rule}`: {file} has no `{name}`; {suggest(name, _names(module))}")
+        raise UnknownError(f"`{rule}`: {file} has no `{name}`; {suggest(name, _class_names(module))}")
     return getattr(module, name)
 
 
@@ -56,5 +56,5 @@ def read_loop(
     return with_checked_fields(from_table(cls, settings, place), f"`{rule}`")
 
 
-def _names(module: Any) -> list[str]:
+def _class_names(module: Any) -> list[str]:
     return [name for name, item in vars(module).items() if getattr(item, "__module__", None) == module.__name__]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from generate.loops.loop import Loop, continued
+from generate.loops.loop import Loop, continued_prompt
 from generate.loops.requests import Ask, Example, Paid, Search, Steps, Together, Trace
 from toolkit.settings import setting
 
@@ -24,13 +24,13 @@ class Tools(Loop):
     kind = "tools"
 
     def run(self, example: Example) -> Steps:
-        yield Together([self._text(example) for _ in range(self.samples)])
+        yield Together([self._run_tools(example) for _ in range(self.samples)])
 
-    def _text(self, example: Example) -> Steps:
+    def _run_tools(self, example: Example) -> Steps:
         prompt, text, part, paid = example.prompt(self.prompt), "", "", list[Paid]()
         ends = tuple(f"</{name}>" for name in self.tools)
         for _ in range(self.calls + 1):
-            request = Ask(continued(prompt, text), self.max_tokens, temperature=self.temperature, stop=ends)
+            request = Ask(continued_prompt(prompt, text), self.max_tokens, temperature=self.temperature, stop=ends)
             (reply,) = yield request
             part, paid = reply.text, [*paid, reply]
             text += part

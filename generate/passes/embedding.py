@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from generate.engines.weights import ModelFiles, chosen_device, find_model, installed, quieten
+from generate.engines.weights import ModelFiles, chosen_device, find_model, require_extra, silence_transformers
 from generate.passes.batching import TokenIds, length_batches, pad_batch, tokens_in_batch
 from toolkit.documents import expand_home
 from toolkit.errors import FormatError, MismatchError, NotFoundError
@@ -60,11 +60,11 @@ class MeanPooling:
     """
 
     def __init__(self, folder: str | Path, batch: int = 64, batch_tokens: int | None = None, device: str = "auto"):
-        installed("generate", "torch", "transformers", "safetensors")
+        require_extra("generate", "torch", "transformers", "safetensors")
         import torch
         from transformers import AutoModel, AutoTokenizer
 
-        quieten()
+        silence_transformers()
         self.folder = expand_home(folder)
         self.name = self.folder.name
         if not self.folder.is_dir():
@@ -81,7 +81,7 @@ class MeanPooling:
         self._model.to(chosen_device(device, "the embedding model")).eval()
         self._torch, self._batch = torch, batch
         self._batch_tokens = tokens_in_batch(batch_tokens, self._model.device.type)
-        places = ModelFiles(self.folder, self.name, None).context()
+        places = ModelFiles(self.folder, self.name, None).context_limit()
         self.limit = int(min(self._tokenizer.model_max_length, places or UNSAID))
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from generate.engines import weights
-from generate.engines.base import EngineError, Prompt, shares
-from generate.engines.decoding import spread
+from generate.engines.base import EngineError, Prompt, split_in_proportion
+from generate.engines.decoding import entropies_and_ranks
 from generate.engines.thoughts import split_thoughts
 from generate.passes.batching import PaddedBatch, TokenIds, length_batches, pad_batch, tokens_in_batch
 from toolkit.settings import Checked, setting
@@ -39,7 +39,7 @@ class TextReading(Checked):
 
 
 @dataclass(frozen=True)
-class Pass:
+class ReadBatch:
     """The result of reading one batch: the places of its texts, the model's output, and each text's share of the
     seconds, by tokens. `seconds`: of the whole batch.
     """
@@ -57,7 +57,7 @@ def memory_errors(texts: int, tokens: int) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if not weights.ran_out(error):
+        if not weights.is_out_of_memory(error):
             raise
         raise EngineError(
             f"out of memory with {texts} texts of up to {tokens} tokens: lower `batch_tokens`; the same command"
@@ -114,14 +114,14 @@ class Reader:
             "revision": self.files.revision,
             "weights_sha256": self.files.weights_sha256(),
             **base,
-            "versions": weights.versions("torch", "transformers", "tokenizers", "safetensors", "peft"),
+            "versions": weights.package_versions("torch", "transformers", "tokenizers", "safetensors", "peft"),
             "dtype": str(self.network.dtype).removeprefix("torch."),
             "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
             "context": self.context,
             "batch_tokens": self.batch_tokens,
         }
 
-    def too_long(self, text: TokenIds) -> str | None:
+    def too_long_text(self, text: TokenIds) -> str | None:
         """The reason why the model cannot read a text whole; None where it can."""
         if not len(text):
             return "the text has no tokens"
@@ -129,10 +129,10 @@ class Reader:
             return f"the text has {len(text)} tokens and the model takes {self.context}"
         return None
 
-    def read(self, texts: Sequence[TokenIds], **options: Any) -> Iterator[Pass]:
+    def read(self, texts: Sequence[TokenIds], **options: Any) -> Iterator[ReadBatch]:
         """Runs the model on texts that fit, those of similar length together. `options` are passed to the model."""
         with self.single_thread():
-            yield from self._passes(texts, options)
+            yield from self._read_batches(texts, options)
 
     @contextlib.contextmanager
     def single_thread(self) -> Iterator[None]:
@@ -146,7 +146,7 @@ class Reader:
         finally:
             torch.set_num_threads(before)
 
-    def _passes(self, texts: Sequence[TokenIds], options: Mapping[str, Any]) -> Iterator[Pass]:
+    def _read_batches(self, texts: Sequence[TokenIds], options: Mapping[str, Any]) -> Iterator[ReadBatch]:
         import torch
 
         for places in self._batches(texts):
@@ -159,7 +159,9 @@ class Reader:
                     torch.cuda.synchronize(self.network.device)
             seconds = perf_counter() - began
             self.busy_s += seconds
-            yield Pass(tuple(places), padded, out, seconds, tuple(shares(seconds, [len(text) for text in group])))
+            yield ReadBatch(
+                tuple(places), padded, out, seconds, tuple(split_in_proportion(seconds, [len(text) for text in group]))
+            )
 
     def forward_arguments(self, padded: PaddedBatch) -> dict[str, Any]:
         """The arguments of a forward pass. Positions are given only where padding on the left would shift them and the
@@ -270,17 +272,17 @@ def _context_limit(files: weights.ModelFiles, tokens: weights.Tokens, wanted: in
     tokenizer; None where neither has one.
     """
     if wanted is not None:
-        return files.context(wanted)
-    limits = [limit for limit in (files.context(), tokens.tokenizer.model_max_length) if limit and limit < 10**9]
+        return files.context_limit(wanted)
+    limits = [limit for limit in (files.context_limit(), tokens.tokenizer.model_max_length) if limit and limit < 10**9]
     return min(limits) if limits else None
 
 
 def open_reader(model: str, head: str, settings: TextReading, subject: str) -> Reader:
     """Loads a model as the settings say. `subject` names who needs it, in errors."""
-    weights.installed("generate", "torch", "transformers", "safetensors")
+    weights.require_extra("generate", "torch", "transformers", "safetensors")
     files = weights.find_model(model, None, download=False)
     tokens = weights.load_tokens(str(files.folder))
-    placing = weights.Placing(settings.device, settings.dtype, settings.load_in_4bit)
+    placing = weights.DeviceAndType(settings.device, settings.dtype, settings.load_in_4bit)
     network = weights.load_network(files, head, placing, subject)
     return Reader(files, tokens, network, head, settings.context, settings.batch_tokens, settings.padding == "left")
 
@@ -316,7 +318,7 @@ def sampled_ids(
 
 
 def states_at(
-    read: Pass, texts: Sequence[TokenIds], layers: Sequence[int], tokens: Sequence[int]
+    read: ReadBatch, texts: Sequence[TokenIds], layers: Sequence[int], tokens: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The hidden states of a batch, (n, layers, tokens, d) float32, and whether each place exists, (n, tokens).
 
@@ -348,7 +350,7 @@ class ReadTokens(NamedTuple):
     ranks: np.ndarray
 
 
-def logprobs_of(read: Pass, texts: Sequence[TokenIds], ranked: bool = False) -> list[ReadTokens]:
+def logprobs_of(read: ReadBatch, texts: Sequence[TokenIds], ranked: bool = False) -> list[ReadTokens]:
     """The log-probabilities of each text's completion tokens, after a prompt. ranked: with entropies and ranks."""
     import torch
 
@@ -362,7 +364,7 @@ def logprobs_of(read: Pass, texts: Sequence[TokenIds], ranked: bool = False) -> 
             scores = logits[row, first - left_out : last - left_out].float()  # (tokens, V): of the token that follows
             targets = ids[row, first + 1 : last + 1]
             chosen = scores.gather(1, targets[:, None]).squeeze(1)
-            more = spread(scores, targets) if ranked else (chosen[:0], chosen[:0])
+            more = entropies_and_ranks(scores, targets) if ranked else (chosen[:0], chosen[:0])
             rows.append(ReadTokens(chosen - scores.logsumexp(dim=1), *more))
         together = [torch.cat(one).double().cpu().numpy() for one in zip(*rows, strict=True)]
     ends = np.cumsum([len(text.completion) for text in texts])[:-1]
@@ -370,12 +372,12 @@ def logprobs_of(read: Pass, texts: Sequence[TokenIds], ranked: bool = False) -> 
     return [ReadTokens(*one) for one in zip(*parts, strict=True)]
 
 
-def classifier_outputs(read: Pass) -> np.ndarray:
+def classifier_outputs(read: ReadBatch) -> np.ndarray:
     """The outputs of a classifier, (n, labels) float64."""
     return read.out.logits.double().cpu().numpy()
 
 
-def label_probabilities(read: Pass) -> np.ndarray:
+def label_probabilities(read: ReadBatch) -> np.ndarray:
     """A classifier's probabilities of its labels, (n, labels) float64."""
     from scipy.special import softmax
 

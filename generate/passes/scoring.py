@@ -9,11 +9,11 @@ import numpy as np
 
 from generate.loops.requests import Scores
 from generate.passes.batching import TokenIds
-from generate.passes.reader import Pass, Reader
+from generate.passes.reader import ReadBatch, Reader
 
 
 def read_scores(
-    reader: Reader, requests: Sequence[Sequence[TokenIds]], values: Callable[[Pass], np.ndarray]
+    reader: Reader, requests: Sequence[Sequence[TokenIds]], values: Callable[[ReadBatch], np.ndarray]
 ) -> list[Scores]:
     """The scores of each request's texts, read together; None for a text that is too long. values: from a batch that
     was read to the scores (n,) of its texts.
@@ -21,7 +21,7 @@ def read_scores(
     listed = [(number, text) for number, texts in enumerate(requests) for text in texts]
     scores: list[float | None] = [None] * len(listed)
     tokens, busy, began = [0] * len(requests), [0.0] * len(requests), time.perf_counter()
-    fitting = [place for place, (_, text) in enumerate(listed) if reader.too_long(text) is None]
+    fitting = [place for place, (_, text) in enumerate(listed) if reader.too_long_text(text) is None]
     for read in reader.read([listed[place][1] for place in fitting]):
         for place, score, seconds in zip(read.places, values(read), read.device_s, strict=True):
             number, text = listed[fitting[place]]

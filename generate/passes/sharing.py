@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from generate.engines.base import shares
+from generate.engines.base import split_in_proportion
 from generate.passes.batching import TokenIds, length_batches, pad_batch
-from generate.passes.reader import Pass, Reader, is_bidirectional, memory_errors
+from generate.passes.reader import ReadBatch, Reader, is_bidirectional, memory_errors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,7 +23,9 @@ FEWEST = 2
 """The least mean number of texts per prompt for which sharing saves time."""
 
 
-def read_completions(reader: Reader, texts: Sequence[TokenIds], keeps: bool) -> Iterator[tuple[Pass, list[TokenIds]]]:
+def read_completions(
+    reader: Reader, texts: Sequence[TokenIds], keeps: bool
+) -> Iterator[tuple[ReadBatch, list[TokenIds]]]:
     """Yields passes with hidden states over texts that fit, each with its texts: without their prompts where these are
     shared. keeps: the result of `can_share_prompts` for the model.
     """
@@ -57,7 +59,7 @@ def _equal_prompt_batches(texts: Sequence[TokenIds], tokens: int) -> Iterator[li
 
 def _read_shared_prompts(
     reader: Reader, texts: Sequence[TokenIds], bucket: Sequence[int]
-) -> Iterator[tuple[Pass, list[TokenIds]]]:
+) -> Iterator[tuple[ReadBatch, list[TokenIds]]]:
     import torch
 
     network = reader.network
@@ -81,7 +83,7 @@ def _read_shared_prompts(
         seconds = perf_counter() - began
         reader.busy_s += seconds
         lengths = [len(text) for text in completions]
-        yield Pass(tuple(places), padded, out, seconds, tuple(shares(seconds, lengths))), completions
+        yield ReadBatch(tuple(places), padded, out, seconds, tuple(split_in_proportion(seconds, lengths))), completions
 
 
 def _prompt_cache(layers: Sequence[tuple[Tensor, Tensor]], rows: Tensor) -> Any:

@@ -47,12 +47,12 @@ class Template:
         return tuple(dict.fromkeys(_FIELD.findall(self.text)))
 
     @property
-    def chat(self) -> bool:
+    def is_chat(self) -> bool:
         """Whether the file holds chat messages."""
         return bool(self.parts)
 
     @property
-    def quotes(self) -> bool:
+    def quotes_attempt(self) -> bool:
         """Whether it repeats the revised attempt's prompt or conversation."""
         return "prompt" in self.fields or any(role == _CONVERSATION for role, _ in self.parts)
 
@@ -61,7 +61,7 @@ class Template:
         """The identity of the file in a log's settings: its hash."""
         return f"sha256 {hashlib.sha256(self.text.encode()).hexdigest()[:16]}"
 
-    def check(self, known: Iterable[str]) -> None:
+    def check_fields(self, known: Iterable[str]) -> None:
         """ThinkbackError where a field has no value."""
         names = tuple(known)
         for field in self.fields:
@@ -71,13 +71,13 @@ class Template:
     def render(self, values: Mapping[str, str], conversation: Prompt = ()) -> Prompt:
         """The prompt with its fields filled. `conversation` is the revised attempt's prompt."""
         if not self.parts:
-            return _fill(self.text, values)
+            return _fill_fields(self.text, values)
         messages: list[Message] = []
         for role, text in self.parts:
             if role == _CONVERSATION:
                 messages += conversation if isinstance(conversation, tuple) else (Message("user", conversation),)
             else:
-                messages.append(Message(role, _fill(text, values).strip()))
+                messages.append(Message(role, _fill_fields(text, values).strip()))
         return tuple(messages)
 
 
@@ -126,12 +126,12 @@ def text_of(prompt: Prompt) -> str:
 
 def field_texts(row: Mapping[str, Any]) -> dict[str, str]:
     """An example's columns as they stand in prompts."""
-    texts = {name: _text(value) for name, value in row.items()}
+    texts = {name: _field_text(value) for name, value in row.items()}
     texts["labels"] = ", ".join(row.get("labels") or ())
     return texts
 
 
-def _text(value: Any) -> str:
+def _field_text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, list):
@@ -139,5 +139,5 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _fill(text: str, values: Mapping[str, str]) -> str:
+def _fill_fields(text: str, values: Mapping[str, str]) -> str:
     return _FIELD.sub(lambda match: values.get(match.group(1), ""), text)

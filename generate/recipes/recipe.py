@@ -39,12 +39,12 @@ from generate.loops.rules import read_loop
 from generate.recipes.prompting import Template, read_template, read_whole
 from generate.recipes.toml_file import (
     RecipePart,
-    naming,
-    place_of,
+    name_file_in_errors,
     read_head,
     read_optional,
     read_toml,
     table_of,
+    table_place,
     tables_of,
 )
 from toolkit.answers import CREDIT, JUDGES, KINDS, MEASURES, WAYS, check_pattern
@@ -67,7 +67,7 @@ KEYS = ("mixture", "low", "high", "step")
 
 def seed_of(recipe_seed: int, example_id: str, pool: str, index: int) -> int:
     """The seed of one sample, 0 … 2**31 - 1."""
-    return _digest(str(recipe_seed), example_id, pool, str(index)) & 0x7FFFFFFF
+    return _hash_number(str(recipe_seed), example_id, pool, str(index)) & 0x7FFFFFFF
 
 
 class _TemperatureSchedule(ABC):
@@ -124,19 +124,19 @@ class _Balanced(_TemperatureSchedule):
         if steps < 0 or abs(steps - round(steps)) >= 1e-6:
             raise InvalidError(f"the grid from {self.low} to {self.high} can't be cut into steps of {self.step}")
 
-    def grid(self) -> tuple[float, ...]:
+    def temperatures(self) -> tuple[float, ...]:
         """The temperatures, ascending, rounded to six decimals."""
         count = round((self.high - self.low) / self.step) + 1
         return tuple(round(self.low + i * self.step, 6) for i in range(count))
 
     def temperature(self, recipe_seed: int, example_id: str, pool: str, index: int) -> float:
-        grid = self.grid()
+        grid = self.temperatures()
         turn, place = divmod(index, len(grid))
 
-        def drawn(value: float) -> int:
-            return _digest(str(recipe_seed), example_id, pool, "temperature", str(turn), repr(value))
+        def sort_number(value: float) -> int:
+            return _hash_number(str(recipe_seed), example_id, pool, "temperature", str(turn), repr(value))
 
-        return sorted(grid, key=drawn)[place]
+        return sorted(grid, key=sort_number)[place]
 
 
 def _read_schedule(value: Any, place: str) -> _TemperatureSchedule:
@@ -156,7 +156,7 @@ def _read_schedule(value: Any, place: str) -> _TemperatureSchedule:
     )
 
 
-def _digest(*parts: str) -> int:
+def _hash_number(*parts: str) -> int:
     return int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:4], "big")
 
 
@@ -221,10 +221,10 @@ class EngineSettings:
         to whatever server the recipe names. EngineError where another goes to one that it is not known to belong to.
         """
         self.options.check_api_key_access(allow_keys)
-        given = {"model": recipe.model(self.model), **self.settings}
+        given = {"model": recipe.resolve_model(self.model), **self.settings}
         for name in self.options.paths:
-            if isinstance(given.get(name), str) and recipe.find(given[name]).exists():
-                given[name] = str(recipe.find(given[name]))
+            if isinstance(given.get(name), str) and recipe.resolve_path(given[name]).exists():
+                given[name] = str(recipe.resolve_path(given[name]))
         return open_engine(self.kind, given)
 
 
@@ -536,7 +536,7 @@ class Recipe(RecipePart):
         if engine.options.seeds_are_shared:
             flat[f"{place}.samples_per_call"] = engine.samples_per_call
         for key in (f"{place}.model", f"{place}.tokenizer"):  # which weights lie there is for ModelsSeen to know
-            folder = flat.get(key) and self.find(str(flat[key]))
+            folder = flat.get(key) and self.resolve_path(str(flat[key]))
             if folder and folder.is_dir():
                 flat[key] = folder.resolve().name
         return flat
@@ -558,8 +558,8 @@ def load_recipe(recipe: str | Path, settings: Sequence[str] = ()) -> Recipe:
     ThinkbackError: one line that names the file and the key.
     """
     top, path = read_toml(recipe, settings)
-    with naming(path):
-        return replace(_recipe(top, path), overruled=tuple(settings))
+    with name_file_in_errors(path):
+        return replace(_read_recipe(top, path), overruled=tuple(settings))
 
 
 def load_added_pools(recipe: str | Path, settings: Sequence[str] = ()) -> Recipe | None:
@@ -569,14 +569,14 @@ def load_added_pools(recipe: str | Path, settings: Sequence[str] = ()) -> Recipe
     top, path = read_toml(recipe, settings)
     if "data" in top or not any(top.get(name) for name in ("sample", "revise", "loop")):
         return None
-    with naming(path):
+    with name_file_in_errors(path):
         for name in ("few_shot", "evidence"):
             if name in top:
                 raise ConflictError(f"`[{name}]` chooses from `[data]`, and a log has its own examples")
-        return replace(_recipe({**top, "data": {"dataset": LOGGED}}, path), overruled=tuple(settings))
+        return replace(_read_recipe({**top, "data": {"dataset": LOGGED}}, path), overruled=tuple(settings))
 
 
-def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
+def _read_recipe(top: Mapping[str, Any], path: Path) -> Recipe:
     head = read_head(top, path)
     if not {"data", "sample"} & set(top) and {"verify", "features", "states"} & set(top):
         raise RequiredError("adds to an existing log and makes none: name that log as `on`")
@@ -602,8 +602,8 @@ def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
         evidence=read_optional(EvidenceSettings, top, "evidence"),
         few_shot=read_optional(FewShotSettings, top, "few_shot"),
         finalizer=read_optional(FinalizerSettings, top, "finalizer"),
-        sample=_steps(_SampleStep, top),
-        revise=_steps(_ReviseStep, top),
+        sample=_read_steps(_SampleStep, top),
+        revise=_read_steps(_ReviseStep, top),
         prompts={},
         engines=engines,
         loop=loops,
@@ -640,7 +640,7 @@ def _tables_by_pool(table: Any) -> list[Any]:
 
 def _read_loop(table: Any, folder: Path) -> LoopStep:
     """A table `[[loop]]`; what is the loop's own is checked by it."""
-    place = place_of("loop", table)
+    place = table_place("loop", table)
     if not isinstance(table, Mapping):
         raise InvalidError(f"`{place}` is {quote(table)}; it takes a table")
     common = {key: value for key, value in table.items() if key in _LOOP}
@@ -655,11 +655,15 @@ def _read_loop(table: Any, folder: Path) -> LoopStep:
 def read_chat_template(engine: EngineSettings | None, recipe: RecipePart) -> dict[str, Template]:
     """The chat template of an engine by its name, as if it were a prompt file; empty where it has none of its own."""
     template = None if engine is None else engine.chat_template
-    return {} if template is None else {template: read_whole(template, recipe.find(template), "engine.chat_template")}
+    return (
+        {}
+        if template is None
+        else {template: read_whole(template, recipe.resolve_path(template), "engine.chat_template")}
+    )
 
 
-def _steps(cls: type[Any], top: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(from_table(cls, table, place_of(cls.table, table)) for table in tables_of(top, cls.table))
+def _read_steps(cls: type[Any], top: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(from_table(cls, table, table_place(cls.table, table)) for table in tables_of(top, cls.table))
 
 
 def shard_of(rows: pl.DataFrame, shard: tuple[int, int], limit: int | None = None) -> pl.DataFrame:

@@ -20,7 +20,7 @@ LISTS = ("sample", "revise", "loop", "verify", "features", "states")
 
 
 @dataclass(frozen=True)
-class _Head(Checked):
+class _RecipeHead(Checked):
     """The keys before a recipe's tables."""
 
     name: str = setting()
@@ -40,16 +40,16 @@ def read_toml(recipe: str | Path, settings: Sequence[str] = ()) -> tuple[dict[st
     """
     path = _path(recipe)
     top = parse_toml(path)
-    with naming(path):
+    with name_file_in_errors(path):
         for given in settings:
-            _overrule(top, given)
+            _override_setting(top, given)
         for key in top:
             if key not in TABLES:
                 raise UnknownError(f"unknown key `{key}`; {suggest(key, TABLES)}")
     return top, path
 
 
-def naming(path: Path) -> AbstractContextManager[None]:
+def name_file_in_errors(path: Path) -> AbstractContextManager[None]:
     """Put the recipe's file before the line of every error raised within."""
     return error_prefix(f"recipe `{path.name}`: ")
 
@@ -69,18 +69,18 @@ class RecipePart:
     name: str
     seed: int
 
-    def find(self, path: str) -> Path:
+    def resolve_path(self, path: str) -> Path:
         """A path of the recipe: beside it where that exists, else as given, in the working directory."""
         beside = self.folder / path
         return beside if beside.exists() else Path(path)
 
-    def model(self, model: str) -> str:
+    def resolve_model(self, model: str) -> str:
         """A model's folder as `find` finds it, or its name on a hub."""
-        folder = self.find(model)
+        folder = self.resolve_path(model)
         return str(folder) if folder.is_dir() else model
 
 
-def _label(table: Any) -> str | None:
+def _table_label(table: Any) -> str | None:
     """The name of a table in a list: its pool, its name, else its kind or its model's folder."""
     if not isinstance(table, Mapping):
         return None
@@ -89,16 +89,16 @@ def _label(table: Any) -> str | None:
     return next((name for name in named if isinstance(name, str) and name), None)
 
 
-def place_of(name: str, table: Any) -> str:
+def table_place(name: str, table: Any) -> str:
     """How errors name a table of the list `name`, as `sample.n15`."""
-    label = _label(table)
+    label = _table_label(table)
     return name if label is None else f"{name}.{label}"
 
 
-def read_head(top: Mapping[str, Any], path: Path) -> _Head:
+def read_head(top: Mapping[str, Any], path: Path) -> _RecipeHead:
     """The recipe's name, seed and license."""
     return from_table(
-        _Head, {"name": path.stem, **{key: top[key] for key in ("name", "seed", "license") if key in top}}
+        _RecipeHead, {"name": path.stem, **{key: top[key] for key in ("name", "seed", "license") if key in top}}
     )
 
 
@@ -136,7 +136,7 @@ def _path(recipe: str | Path) -> Path:
     return SHIPPED / f"{path.name}.toml"
 
 
-def _overrule(top: dict[str, Any], given: str) -> None:
+def _override_setting(top: dict[str, Any], given: str) -> None:
     key, equals, text = given.partition("=")
     names = key.strip().split(".")
     if not equals or not all(names):
@@ -146,7 +146,7 @@ def _overrule(top: dict[str, Any], given: str) -> None:
     for place, name in enumerate(names[:-1]):
         if isinstance(table, dict) and place == 0 and name in LISTS:
             listed = top.get(name, [])
-            table = {_label(item): item for item in listed if isinstance(item, dict)}
+            table = {_table_label(item): item for item in listed if isinstance(item, dict)}
             if len(names) > 2 and names[1] not in table:
                 what = "pool" if name in ("sample", "revise", "loop") else "name"
                 raise UnknownError(f"`{key}`: there is no such {what}; {suggest(names[1], map(str, table))}")

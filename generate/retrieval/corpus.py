@@ -19,9 +19,9 @@ import numpy as np
 import polars as pl
 
 from generate.retrieval.encoders import Encoder
-from generate.retrieval.neighbours import NONE, nearest, word_vectors
+from generate.retrieval.neighbours import NONE, nearest_rows, word_vectors
 from generate.retrieval.passages import files_of, read_passages
-from generate.retrieval.words import WORD, best_by_words, bm25s, index_words, load_words, save_words
+from generate.retrieval.words import WORD, best_by_words, import_bm25s, index_words, load_words, save_words
 from toolkit.errors import ConflictError, EmptyError, FormatError, RequiredError, UnknownError
 from toolkit.files import replacing, replacing_file
 
@@ -50,15 +50,15 @@ class Corpus:
         return pl.read_ipc(self.folder / PASSAGES)
 
     @cached_property
-    def _words(self) -> Any:
+    def _word_index(self) -> Any:
         return load_words(self.folder / WORDS)
 
     @cached_property
-    def _places(self) -> Mapping[str, int]:
+    def _place_by_id(self) -> Mapping[str, int]:
         return {name: place for place, name in enumerate(self.passages["id"])}
 
     def __contains__(self, name: str) -> bool:
-        return name in self._places
+        return name in self._place_by_id
 
     @cached_property
     def _passage_vectors(self) -> Any:
@@ -68,7 +68,7 @@ class Corpus:
     def search(self, query: str, top: int) -> tuple[tuple[str, ...], tuple[float, ...], tuple[str, ...]]:
         """The passages, at most `top`, best first: ids, scores, texts. By BM25 those that share a word with a query."""
         if self.encoder is None:
-            places, scores = best_by_words(self._words, query, top)
+            places, scores = best_by_words(self._word_index, query, top)
         else:
             places, scores = self.encoder.best(self._passage_vectors, query, top)
         rows = self.passages[places]
@@ -81,16 +81,16 @@ class Corpus:
 
     def neighbours(self, names: Sequence[str], top: int) -> tuple[tuple[str, ...], ...]:
         """The ids of at most `top` passages that are nearest to each of some, nearest first."""
-        graph, ids = self._graph(top), self.passages["id"]
+        graph, ids = self._neighbour_graph(top), self.passages["id"]
         rows = (graph[self._place(name), :top] for name in names)
         return tuple(tuple(ids[row[row != NONE].tolist()]) for row in rows)
 
     def _place(self, name: str) -> int:
-        if name not in self._places:
+        if name not in self._place_by_id:
             raise UnknownError(f"corpus `{self.record['path']}` has no passage `{name}`")
-        return self._places[name]
+        return self._place_by_id[name]
 
-    def _graph(self, most: int) -> np.ndarray:
+    def _neighbour_graph(self, most: int) -> np.ndarray:
         """The neighbours of all passages (n, at least `most`), kept in a file once they are known."""
         kind = "words" if self.embeddings is None else _digest_of_file(self.embeddings)[:16]
         if kind not in self.graphs or self.graphs[kind].shape[1] < most:
@@ -99,13 +99,13 @@ class Corpus:
             if wide:
                 self.graphs[kind] = np.load(files[min(wide)], mmap_mode="r")
             else:
-                self.graphs[kind] = nearest(self._vectors(), most)
+                self.graphs[kind] = nearest_rows(self._graph_vectors(), most)
                 target = self.folder / f"neighbours-{kind}-{most}.npy"
                 with replacing_file(target, force=True) as part, part.open("wb") as file:
                     np.save(file, self.graphs[kind])
         return self.graphs[kind]
 
-    def _vectors(self) -> Any:
+    def _graph_vectors(self) -> Any:
         if self.embeddings is None:
             return word_vectors(_whole_texts(self.passages))
         return read_embeddings(self.embeddings, self.passages["id"])
@@ -129,12 +129,12 @@ def open_corpus(
     files = files_of(path, layout, place)
     folder = index or path.with_name(path.name + SUFFIX)
     wanted = {
-        "form": FORM, "path": path.name, "layout": layout, "k1": k1, "b": b, "bm25s": bm25s().__version__,
+        "form": FORM, "path": path.name, "layout": layout, "k1": k1, "b": b, "bm25s": import_bm25s().__version__,
         "files": [[one.name, one.stat().st_size, one.stat().st_mtime_ns] for one in files],
     }  # fmt: skip
     record = _read_record(folder, place)
     if record is None or any(record.get(key) != value for key, value in wanted.items()):
-        record = _build(folder, files, layout, wanted, place)
+        record = _build_corpus(folder, files, layout, wanted, place)
     return Corpus(folder, record, embeddings, encoder)
 
 
@@ -153,7 +153,9 @@ def _read_record(folder: Path, place: str) -> dict[str, Any] | None:
     return record
 
 
-def _build(folder: Path, files: Sequence[Path], layout: str, wanted: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _build_corpus(
+    folder: Path, files: Sequence[Path], layout: str, wanted: Mapping[str, Any], place: str
+) -> dict[str, Any]:
     passages = read_passages(files, layout, place)
     texts = _whole_texts(passages)
     if not texts.str.contains(WORD).any():

@@ -70,7 +70,7 @@ class Encoder:
         return {
             "model": self.files.name, "revision": self.files.revision, "weights_sha256": self.files.weights_sha256(),
             "sparse": self.sparse, "similarity": str(self.model.similarity_fn_name),
-            "versions": weights.versions("sentence-transformers", "torch", "transformers"),
+            "versions": weights.package_versions("sentence-transformers", "torch", "transformers"),
         }  # fmt: skip
 
     def _parts(self, texts: Sequence[str], advance: Any) -> Iterator[Any]:

@@ -27,7 +27,7 @@ def word_vectors(texts: pl.Series) -> Any:
     return TfidfVectorizer(token_pattern=WORD, dtype=np.float64).fit_transform(texts)
 
 
-def nearest(rows: Any, most: int, width: int = WIDTH, cells: int = CELLS) -> np.ndarray:
+def nearest_rows(rows: Any, most: int, width: int = WIDTH, cells: int = CELLS) -> np.ndarray:
     """The numbers of the `most` nearest other rows of each row (n, most) int32, nearest first; NONE where there are
     fewer, since no further one has a cosine above 0. rows: (n, d), dense or sparse, each of length one or zero.
     """
@@ -40,21 +40,21 @@ def nearest(rows: Any, most: int, width: int = WIDTH, cells: int = CELLS) -> np.
             part = rows[start : start + height]
             keys = np.full((part.shape[0], most), -1, dtype=np.int64)
             for first in range(0, count, width):
-                cosines = _products(part, rows[first : first + width])
-                keys = _largest(keys, _keys(cosines, start, first, count), most)
+                cosines = _dot_products(part, rows[first : first + width])
+                keys = _keep_largest(keys, _sort_numbers(cosines, start, first, count), most)
             order = np.sort(keys, axis=1)[:, ::-1]
             out[start : start + height] = np.where(order >= 0, count - 1 - order % count, NONE)
             advance(part.shape[0])
     return out
 
 
-def _products(part: Any, others: Any) -> np.ndarray:
+def _dot_products(part: Any, others: Any) -> np.ndarray:
     if hasattr(part, "toarray"):
         return (part @ others.T).toarray()
     return part.astype(np.float64) @ others.astype(np.float64).T
 
 
-def _keys(cosines: np.ndarray, start: int, first: int, count: int) -> np.ndarray:
+def _sort_numbers(cosines: np.ndarray, start: int, first: int, count: int) -> np.ndarray:
     """A number for each cosine that puts these in order, equal ones by place; -1 for those that do not count."""
     whole = np.rint(cosines * DIGITS).astype(np.int64)
     places = np.arange(first, first + whole.shape[1])
@@ -63,6 +63,6 @@ def _keys(cosines: np.ndarray, start: int, first: int, count: int) -> np.ndarray
     return keys
 
 
-def _largest(before: np.ndarray, keys: np.ndarray, most: int) -> np.ndarray:
+def _keep_largest(before: np.ndarray, keys: np.ndarray, most: int) -> np.ndarray:
     both = np.concatenate([before, keys], axis=1)
     return np.partition(both, both.shape[1] - most, axis=1)[:, -most:]

@@ -16,7 +16,7 @@ from generate.engines import weights
 from generate.loops.meanings import CONTRADICTS, ENTAILS
 from generate.loops.requests import Score, Scores, Verify
 from generate.passes.batching import TokenIds
-from generate.passes.reader import Pass, Reader, TextReading, classifier_outputs, encode_pair, open_reader
+from generate.passes.reader import ReadBatch, Reader, TextReading, classifier_outputs, encode_pair, open_reader
 from generate.passes.scoring import read_scores
 from generate.recipes.recipe import Recipe
 from toolkit.errors import PackageError, RuleError, UnsuitableError, listed
@@ -45,7 +45,7 @@ class EntailmentScore(TextReading):
 
     def opened(self, recipe: Recipe, place: str) -> _Entailment:
         """The classifier, loaded. UnsuitableError where it has other labels."""
-        reader = open_reader(recipe.model(self.model), "sequence", self, place)
+        reader = open_reader(recipe.resolve_model(self.model), "sequence", self, place)
         names = [str(name) for _, name in sorted(reader.network.config.id2label.items())]
         places = [[i for i, name in enumerate(names) if word in name.lower()]
                   for word in ("entail", "neutral", "contradict")]  # fmt: skip
@@ -73,7 +73,7 @@ class _Entailment:
     def _ids(self, pair: Pair) -> TokenIds:
         return encode_pair(self.reader.tokens, *pair)
 
-    def _scores(self, read: Pass) -> np.ndarray:
+    def _scores(self, read: ReadBatch) -> np.ndarray:
         return self.values[classifier_outputs(read).argmax(axis=1)]
 
     def describe(self) -> Mapping[str, Any]:
@@ -101,7 +101,7 @@ class CrossEncoderScore(Checked):
             raise PackageError(
                 "cross-encoders need sentence-transformers: pip install 'thinkback[generate,retrieval]'"
             ) from None
-        files = weights.find_model(recipe.model(self.model), None, download=False)
+        files = weights.find_model(recipe.resolve_model(self.model), None, download=False)
         device = weights.chosen_device(self.device, f"`{place}`")
         try:
             model = CrossEncoder(str(files.folder), device=device, max_length=self.context, local_files_only=True)
@@ -139,5 +139,5 @@ class _CrossEncoder:
             "weights_sha256": self.files.weights_sha256(),
             "activation": type(self.model.activation_fn).__name__,
             "context": self.model.max_seq_length,
-            "versions": weights.versions("sentence-transformers", "torch", "transformers"),
+            "versions": weights.package_versions("sentence-transformers", "torch", "transformers"),
         }

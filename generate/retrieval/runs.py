@@ -25,7 +25,7 @@ def read_run(path: Path, place: str) -> Mapping[str, Ranking]:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
-            question, passage, rank, score = _parsed(line, f"`{place}.path`: `{path}`, line {number}")
+            question, passage, rank, score = _parse_run_line(line, f"`{place}.path`: `{path}`, line {number}")
             known = rows.setdefault(question, {})
             if passage in known:
                 raise ConflictError(
@@ -34,15 +34,15 @@ def read_run(path: Path, place: str) -> Mapping[str, Ranking]:
             known[passage] = (-score, rank, number)
     if not rows:
         raise EmptyError(f"`{place}.path`: `{path}` has no lines")
-    return {question: _ranked(known) for question, known in rows.items()}
+    return {question: _sort_ranking(known) for question, known in rows.items()}
 
 
-def _ranked(known: Mapping[str, tuple[float, int, int]]) -> Ranking:
+def _sort_ranking(known: Mapping[str, tuple[float, int, int]]) -> Ranking:
     order = sorted(known, key=known.__getitem__)
     return tuple(order), tuple(-known[one][0] for one in order)
 
 
-def _parsed(line: str, where: str) -> tuple[str, str, int, float]:
+def _parse_run_line(line: str, where: str) -> tuple[str, str, int, float]:
     parts = line.split()
     if len(parts) != 6:
         raise FormatError(f"{where} has {len(parts)} columns: {SHAPE}")

@@ -50,19 +50,19 @@ class PassagesSearch(Checked):
 
     def opened(self, recipe: Recipe, place: str) -> CorpusSearch:
         """The corpus, indexed."""
-        vectors = None if self.embeddings is None else recipe.find(self.embeddings)
+        vectors = None if self.embeddings is None else recipe.resolve_path(self.embeddings)
         if vectors is not None and not vectors.is_file():
             raise NotFoundError(f"`{place}.embeddings`: there is no file `{self.embeddings}`")
-        index = None if self.index is None else _beside(recipe, self.index)
+        index = None if self.index is None else _recipe_path(recipe, self.index)
         encoder = None
         if named := self.encoder or self.sparse_encoder:
-            files = weights.find_model(recipe.model(named), None, download=False)
+            files = weights.find_model(recipe.resolve_model(named), None, download=False)
             encoder = open_encoder(files, self.encoder is None, self.batch, self.device, place)
-        return CorpusSearch(open_corpus(recipe.find(self.path), place, layout=self.layout, k1=self.k1, b=self.b,
+        return CorpusSearch(open_corpus(recipe.resolve_path(self.path), place, layout=self.layout, k1=self.k1, b=self.b,
                                         index=index, embeddings=vectors, encoder=encoder))  # fmt: skip
 
 
-def _beside(recipe: Recipe, path: str) -> Path:
+def _recipe_path(recipe: Recipe, path: str) -> Path:
     """A path that need not be there yet: beside the recipe, unless it is absolute."""
     return recipe.folder / path
 
@@ -75,9 +75,9 @@ class CorpusSearch:
 
     def answer(self, requests: Sequence[Searching]) -> list[Results]:
         """The passages of each query."""
-        return [self._one(request) for request, _ in requests]
+        return [self._search_once(request) for request, _ in requests]
 
-    def _one(self, request: Search) -> Results:
+    def _search_once(self, request: Search) -> Results:
         began = time.perf_counter()
         ids, scores, texts = self.corpus.search(request.query, request.top)
         return Results(texts if request.texts else (), ids, scores, latency_s=time.perf_counter() - began)
@@ -93,21 +93,21 @@ class RunSearch(Checked):
 
     path: str = setting()
 
-    def opened(self, recipe: Recipe, place: str) -> _Run:
+    def opened(self, recipe: Recipe, place: str) -> _RunSearchService:
         """The rankings, read."""
-        return _Run(self, place, read_run(recipe.find(self.path), place))
+        return _RunSearchService(self, place, read_run(recipe.resolve_path(self.path), place))
 
 
 @dataclass(frozen=True)
-class _Run:
+class _RunSearchService:
     settings: RunSearch
     place: str
     rankings: Mapping[str, Ranking]
 
     def answer(self, requests: Sequence[Searching]) -> list[Results]:
-        return [self._one(request, fields["example_id"]) for request, fields in requests]
+        return [self._search_once(request, fields["example_id"]) for request, fields in requests]
 
-    def _one(self, request: Search, example: str) -> Results:
+    def _search_once(self, request: Search, example: str) -> Results:
         path = self.settings.path
         if example not in self.rankings:
             raise UnknownError(

@@ -18,7 +18,7 @@ PART = 2**14
 """Passages whose words are counted between two moves of the bar."""
 
 
-def bm25s() -> Any:
+def import_bm25s() -> Any:
     """The package. PackageError where it is not installed."""
     try:
         import bm25s as package
@@ -42,7 +42,7 @@ def index_words(texts: pl.Series, k1: float, b: float) -> Any:
                 numbers.append([vocabulary.setdefault(word, len(vocabulary)) for word in words_of(text)])
             advance(len(part))
     vocabulary.setdefault("", len(vocabulary))
-    index = bm25s().BM25(k1=k1, b=b, method="lucene")
+    index = import_bm25s().BM25(k1=k1, b=b, method="lucene")
     index.index((numbers, vocabulary), show_progress=False)
     return index
 
@@ -54,7 +54,7 @@ def save_words(index: Any, folder: Path) -> None:
 
 def load_words(folder: Path) -> Any:
     """An index from its folder, whose arrays stay on disk until they are read."""
-    return bm25s().BM25.load(folder, mmap=True, show_progress=False)
+    return import_bm25s().BM25.load(folder, mmap=True, show_progress=False)
 
 
 def best_by_words(index: Any, query: str, top: int) -> tuple[np.ndarray, np.ndarray]:

@@ -22,13 +22,13 @@ from typing import Any
 import polars as pl
 
 from generate.engines.base import Engine
-from generate.journal.database import difference
+from generate.journal.database import differing_key_text
 from generate.journal.queue import BESIDE
 from generate.recipes.recipe import LoopStep, Recipe, shard_of
 from generate.sampling.example_loops import READ, ROWS
 from generate.sampling.samples import FINALIZER, TOKEN_LISTS
 from generate.sampling.sampling_plan import LoggedRows, SamplingPlan
-from generate.sampling.sampling_run import Generated, SamplingRun, carry_out
+from generate.sampling.sampling_run import Generated, SamplingRun, run_plan
 from toolkit.errors import ConflictError, ExistsError, UnknownError, UnsuitableError, error_prefix, listed, suggest
 from toolkit.log import ADDING, LEFT_OUT, Log, collect, extend_log, open_sealed
 from toolkit.progress import Advance
@@ -58,10 +58,10 @@ class AddedPools:
     @property
     def names(self) -> tuple[str, ...]:
         """The pools' names."""
-        return pools_of(self.plan.recipe)
+        return recipe_pools(self.plan.recipe)
 
     @property
-    def complete(self) -> bool:
+    def has_nothing_to_add(self) -> bool:
         """Whether no example of the shard lacks the pools."""
         return not self.plan.examples.height
 
@@ -73,7 +73,7 @@ class AddedPools:
         return self.path / ADDING / shard / f"pools-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def pools_of(recipe: Recipe) -> tuple[str, ...]:
+def recipe_pools(recipe: Recipe) -> tuple[str, ...]:
     """The pools that a recipe makes."""
     return tuple(step.pool for step in (*recipe.steps, *recipe.loop))
 
@@ -88,7 +88,7 @@ def plan_added_pools(
     log = open_sealed(path)
     if not log.has("examples"):
         raise UnsuitableError(f"`{path}` has no `examples`: nothing can be added to it")
-    _check_read(recipe, log)
+    _check_pools_read(recipe, log)
     recipe = replace(recipe, loop=tuple(_on_log(step, log) for step in recipe.loop))
     every = collect(log.scan("examples", list(log.columns("examples"))), log).sort("example_id")
     identity = {key: value for key, value in recipe.identity().items() if not key.startswith("data.")}
@@ -101,7 +101,7 @@ def plan_added_pools(
     named = {"shard": f"{shard[0]}/{shard[1]}", "limit": limit}
     origin = {"recipe": str(recipe.folder / recipe.file), "settings": list(recipe.overruled), "shard": list(shard)}
     plan = SamplingPlan(
-        recipe, mine, None, {**identity, **named}, (), {**origin, "limit": limit}, _reading(recipe, log)
+        recipe, mine, None, {**identity, **named}, (), {**origin, "limit": limit}, _logged_rows_reader(recipe, log)
     )
     return AddedPools(plan, log, Path(path), named)
 
@@ -111,7 +111,7 @@ def _pools_by_table(log: Log) -> dict[str, set[str]]:
     return {table: set(collect(log.scan(table, ["pool"]).unique(), log)["pool"]) for table in tables}
 
 
-def _check_read(recipe: Recipe, log: Log) -> None:
+def _check_pools_read(recipe: Recipe, log: Log) -> None:
     """UnknownError where a loop or a revision reads a pool, or a sample of one, that the log lacks."""
     known = _pools_by_table(log)
     for revision in recipe.revised_in_log:
@@ -145,14 +145,14 @@ def _done_parts(recipe: Recipe, log: Log, identity: Mapping[str, Any], path: str
     records = source.get("pools") if isinstance(source, Mapping) else None
     known = set().union(*_pools_by_table(log).values()) | set(records if isinstance(records, Mapping) else ())
     done: list[Mapping[str, Any]] = []
-    for pool in pools_of(recipe):
+    for pool in recipe_pools(recipe):
         if pool not in known:
             continue
         record = records.get(pool) if isinstance(records, Mapping) else None
         settings = record.get("settings") if isinstance(record, Mapping) else None
         if not isinstance(record, Mapping) or not isinstance(settings, Mapping):
             raise ExistsError(f"`{path}` has a pool `{pool}` already: give the new one another `pool`")
-        differs = difference(settings, identity)
+        differs = differing_key_text(settings, identity)
         if differs is not None:
             raise ExistsError(
                 f"`{path}` has a pool `{pool}` of other settings: {differs}; give the new one another `pool`"
@@ -161,7 +161,7 @@ def _done_parts(recipe: Recipe, log: Log, identity: Mapping[str, Any], path: str
     return done
 
 
-def _reading(recipe: Recipe, log: Log) -> Callable[[Sequence[str]], LoggedRows]:
+def _logged_rows_reader(recipe: Recipe, log: Log) -> Callable[[Sequence[str]], LoggedRows]:
     revised = {step.of for step in recipe.revised_in_log}
     pools = sorted(revised.union(*(step.of for step in recipe.loop)))
     return partial(read_logged, log, pools) if pools else lambda names: {}
@@ -199,17 +199,17 @@ def add_pools(
     ThinkbackError where the log has them already, and for all that ends a run early: the log is unchanged then, and the
     same command goes on.
     """
-    if added.complete:
-        _remove(added.folder)  # of a run that was interrupted once its rows were in the log
+    if added.has_nothing_to_add:
+        _remove_folders(added.folder)  # of a run that was interrupted once its rows were in the log
         raise ExistsError(
             f"`{added.path}` has {listed(added.names)} on all examples of shard {added.part['shard']} already: nothing"
             " is left to generate"
         )
     options = {"block": block, "started": started, "with_failures": with_failures, "allow_keys": allow_keys}
-    return carry_out(added.plan, added.folder, partial(_place, added), open_engine, **options)  # type: ignore[arg-type]
+    return run_plan(added.plan, added.folder, partial(_add_rows_to_log, added), open_engine, **options)  # type: ignore[arg-type]
 
 
-def _place(added: AddedPools, run: SamplingRun) -> Generated:
+def _add_rows_to_log(added: AddedPools, run: SamplingRun) -> Generated:
     """Put the rows of a finished run into the log."""
     log, details, judging, notes = run.record_of_log()
     failures = run.failures
@@ -217,11 +217,11 @@ def _place(added: AddedPools, run: SamplingRun) -> Generated:
     for (example, pool, sample), (reason, cause) in sorted(run.failed.items()):
         name = pool.partition(BESIDE)[0].removesuffix(FINALIZER)
         lost.setdefault(name, []).append((f"{example}/{pool}/{sample}", reason, cause))
-    source = partial(_with_records, added=added, record_of_run=details["source"], lost=lost)
+    source = partial(_source_with_records, added=added, record_of_run=details["source"], lost=lost)
     tables = {table: log.scans(table) for table in log.shards if table != "examples"}
     whole = extend_log(added.path, tables, source, pools=details.get("pools"), currency=details.get("currency"))
     run.journal.remove()
-    _remove(added.folder)
+    _remove_folders(added.folder)
     return Generated(whole, failures, judging, notes)
 
 
@@ -229,7 +229,7 @@ COPIED = ("recipe", "seeds", "versions", "prompts", "services", "judging")
 """What the record of a pool has of the run that made it, where there is such."""
 
 
-def _with_records(
+def _source_with_records(
     source: Any,
     *,
     added: AddedPools,
@@ -263,7 +263,7 @@ def _with_records(
     return {**whole, "pools": pools}
 
 
-def _remove(folder: Path) -> None:
+def _remove_folders(folder: Path) -> None:
     """Remove a run's folder, and those above it where they are empty."""
     shutil.rmtree(folder, ignore_errors=True)
     for above in (folder.parent, folder.parent.parent):

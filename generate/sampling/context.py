@@ -81,11 +81,11 @@ class FewShotPool:
 
 def make_pool(worked: pl.DataFrame, data: pl.DataFrame, rule: FewShotSettings, template: Template) -> FewShotPool:
     """The pool without the data's own examples. ThinkbackError where fewer than `k` are left, or an id is unknown."""
-    if template.chat:
+    if template.is_chat:
         raise ConflictError(f"prompt `{template.name}` renders one few-shot example: it can't hold messages")
-    ids, questions = set(data["example_id"]), {_folded(question) for question in data["question"]}
+    ids, questions = set(data["example_id"]), {_normal_text(question) for question in data["question"]}
     rows = worked.to_dicts()
-    usable = [row for row in rows if row["example_id"] not in ids and _folded(row["question"]) not in questions]
+    usable = [row for row in rows if row["example_id"] not in ids and _normal_text(row["question"]) not in questions]
     excluded = len(rows) - len(usable)
     if rule.ids:
         by_id = {row["example_id"]: row for row in usable}
@@ -98,7 +98,7 @@ def make_pool(worked: pl.DataFrame, data: pl.DataFrame, rule: FewShotSettings, t
             f"`few_shot.k` is {rule.k}, but the pool has {len(usable)} examples ({excluded} are in the data)"
         )
     if usable:
-        template.check(field_texts(usable[0]))
+        template.check_fields(field_texts(usable[0]))
     texts = tuple(str(template.render(field_texts(row))) for row in usable)
     names, questions_of = (tuple(row[name] for row in usable) for name in ("example_id", "question"))
     return FewShotPool(names, questions_of, texts, excluded)
@@ -129,7 +129,7 @@ def _few_shot_text(places: Sequence[int], pool: FewShotPool, rule: FewShotSettin
     return rule.separator.join(pool.texts[place] for place in places)
 
 
-def _folded(text: str) -> str:
+def _normal_text(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
@@ -140,7 +140,7 @@ ATTEMPT_FIELDS = ("attempt", "answer", "prompt", "reasoning")
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedExample:
     """One example with the fields of its prompts, its further columns in the log, and its gold documents."""
 
     example_id: str
@@ -168,10 +168,10 @@ class Context:
         """The embedder given, else the recipe's."""
         if self.opened is None:
             assert self.recipe.embedding is not None  # the recipe was checked
-            self.opened = MeanPooling(self.recipe.find(self.recipe.embedding.model))
+            self.opened = MeanPooling(self.recipe.resolve_path(self.recipe.embedding.model))
         return self.opened
 
-    def prepare(self, rows: pl.DataFrame) -> list[Prepared]:
+    def prepare(self, rows: pl.DataFrame) -> list[PreparedExample]:
         """The examples of a block, with their evidence ranked and their few-shot examples chosen."""
         listed = rows.to_dicts()
         columns: list[dict[str, Any]] = [{} for _ in listed]
@@ -189,9 +189,9 @@ class Context:
                 more["few_shot"] = [pool.ids[place] for place in places]
         golds = [tuple(row.get("gold_documents") or ()) for row in listed]
         ids = [row["example_id"] for row in listed]
-        return [Prepared(*parts) for parts in zip(ids, fields, columns, golds, strict=True)]
+        return [PreparedExample(*parts) for parts in zip(ids, fields, columns, golds, strict=True)]
 
-    def bound(self, rows: pl.DataFrame) -> list[Prepared]:
+    def longest_prompts(self, rows: pl.DataFrame) -> list[PreparedExample]:
         """The examples with the longest passages and few-shot examples there are: no prompt is longer."""
         listed, longest = rows.to_dicts(), ""
         rule, pool = self.recipe.few_shot, self.pool
@@ -202,7 +202,7 @@ class Context:
             if self.recipe.evidence is not None:
                 passages = sorted((text for text in row[EVIDENCE] or () if text), key=lambda text: -len(text.encode()))
                 row[EVIDENCE] = passages[: self.recipe.evidence.top]
-        return [Prepared(row["example_id"], {**field_texts(row), "examples": longest}, {}) for row in listed]
+        return [PreparedExample(row["example_id"], {**field_texts(row), "examples": longest}, {}) for row in listed]
 
     def _choose_evidence(
         self, listed: list[dict[str, Any]], questions: Sequence[str], columns: list[dict[str, Any]]
@@ -230,29 +230,29 @@ def _check_prompts(recipe: Recipe, columns: Sequence[str]) -> None:
         known.append("examples")
     for step in recipe.steps:
         template = recipe.prompts[step.prompt]
-        template.check([*known, *ATTEMPT_FIELDS] if step.of is not None else known)
-        if step in recipe.revised_in_log and template.quotes:
+        template.check_fields([*known, *ATTEMPT_FIELDS] if step.of is not None else known)
+        if step in recipe.revised_in_log and template.quotes_attempt:
             raise UnsuitableError(
                 f"prompt `{step.prompt}`: a log has no prompts: `{step.pool}` can't quote the attempt's"
             )
         talks = any(role == "conversation" for role, _ in template.parts)
-        if talks and (step.of is None or not recipe.prompts[recipe.step_of(step.of).prompt].chat):
+        if talks and (step.of is None or not recipe.prompts[recipe.step_of(step.of).prompt].is_chat):
             raise UnsuitableError(f"prompt `{step.prompt}`: `[[conversation]]` needs a revised attempt that was a chat")
     for loop in recipe.loop:
         for setting, file in prompts_of(loop.loop).items():
             place = f"`loop.{loop.pool}.{setting}`: "
             with error_prefix(place):
-                recipe.prompts[file].check([*known, *prompt_fields_of(loop.loop, setting)])
+                recipe.prompts[file].check_fields([*known, *prompt_fields_of(loop.loop, setting)])
     for name, table in recipe.score.items():
         if isinstance(table.get("prompt"), str):
             with error_prefix(f"`score.{name}.prompt`: "):
-                recipe.prompts[table["prompt"]].check([*known, *SCORED_FIELDS])
+                recipe.prompts[table["prompt"]].check_fields([*known, *SCORED_FIELDS])
     if recipe.finalizer is not None:
-        recipe.prompts[recipe.finalizer.prompt].check([*known, "tail"])
+        recipe.prompts[recipe.finalizer.prompt].check_fields([*known, "tail"])
 
 
 @dataclass(frozen=True)
-class Attempt:
+class AttemptTexts:
     """What later calls read of a trace: its text, its answer and its thoughts."""
 
     text: str = ""
@@ -260,11 +260,11 @@ class Attempt:
     reasoning: str | None = None
 
 
-FindAttempt = Callable[[str, int], Attempt | None]
+FindAttempt = Callable[[str, int], AttemptTexts | None]
 """(pool, index) -> the example's trace; None where there is none."""
 
 
-def prompt_of(recipe: Recipe, step: PoolStep, example: Prepared, find: FindAttempt) -> Prompt | None:
+def prompt_of(recipe: Recipe, step: PoolStep, example: PreparedExample, find: FindAttempt) -> Prompt | None:
     """The prompt of a step for one example; None where the attempt that it revises is missing. A step that goes on
     where the attempt stops sees its thoughts, too.
     """
@@ -272,7 +272,7 @@ def prompt_of(recipe: Recipe, step: PoolStep, example: Prepared, find: FindAttem
     if step.of is None:
         return template.render(example.fields)
     revised = find(step.of, step.of_sample)
-    before = prompt_of(recipe, recipe.step_of(step.of), example, find) if template.quotes else ""
+    before = prompt_of(recipe, recipe.step_of(step.of), example, find) if template.quotes_attempt else ""
     if before is None or revised is None:
         return None
     text = with_thoughts(revised.reasoning, revised.text) if step.joined else revised.text
@@ -280,7 +280,7 @@ def prompt_of(recipe: Recipe, step: PoolStep, example: Prepared, find: FindAttem
     return template.render({**values, "reasoning": revised.reasoning or ""}, before)
 
 
-def finalizer_prompt(recipe: Recipe, example: Prepared, text: str) -> Prompt:
+def finalizer_prompt(recipe: Recipe, example: PreparedExample, text: str) -> Prompt:
     """The prompt that asks for the answer of a text, of which it sees the end."""
     assert recipe.finalizer is not None  # asked for only where there is one
     values = {**example.fields, "tail": text[-recipe.finalizer.tail :]}

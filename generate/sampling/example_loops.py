@@ -37,9 +37,9 @@ from generate.loops.requests import (
     Verify,
 )
 from generate.recipes.recipe import AnswerSettings, LoopStep, Recipe, seed_of
-from generate.sampling.context import Prepared
-from generate.sampling.samples import FINALIZER, key_of, read, readable
-from generate.sampling.services import Services, texts_of
+from generate.sampling.context import PreparedExample
+from generate.sampling.samples import FINALIZER, call_key, is_readable_answer, read_normal_answers
+from generate.sampling.services import Services, texts_to_score
 from generate.sampling.steps import RecipeSteps
 from generate.sampling.workers import Workers
 from toolkit.errors import (
@@ -77,10 +77,10 @@ class OpenExample:
     rows: those of each loop that has ended, by pool.
     """
 
-    prepared: Prepared
+    prepared: PreparedExample
     known: dict[Place, Answered] = field(default_factory=dict)
     requested: dict[Place, Requested] = field(default_factory=dict)
-    waiting: dict[Place, _Waiting] = field(default_factory=dict)
+    waiting: dict[Place, _WaitingCall] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     rows: dict[str, list[Trace | Row]] = field(default_factory=dict)
     logged: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class OpenExample:
         return self.prepared.example_id
 
     @property
-    def idle(self) -> bool:
+    def waits_for_nothing(self) -> bool:
         """Whether nothing of it is on its way."""
         return self.missing == sum(self.stuck.values())
 
@@ -102,7 +102,7 @@ Arrival = tuple[OpenExample, Answered]
 
 
 @dataclass(eq=False, slots=True)
-class _Strand:
+class _RunningLoop:
     """A loop on its way. above: the one that runs it beside others, as number `place` of them; alone: it is given what
     the one below it returns. step: of which the loop is, None for steps of one call; pool: where its requests are
     recorded; number: that of the next; inner: it answers a request of the one above, which is counted there.
@@ -110,7 +110,7 @@ class _Strand:
 
     example: OpenExample
     loop: Steps
-    above: _Strand | None = None
+    above: _RunningLoop | None = None
     place: int = 0
     step: LoopStep | None = None
     pool: str = ""
@@ -123,21 +123,21 @@ class _Strand:
     below: list[list[Trace | Row]] = field(default_factory=list)
 
     @property
-    def what(self) -> str:
+    def error_subject(self) -> str:
         """The words for it in errors."""
         named = self.step.pool if self.step is not None else ""
         return f"loop `{named}`, example `{self.example.name}`, request {self.number}"
 
 
 @dataclass(eq=False, slots=True)
-class _Waiting:
+class _WaitingCall:
     """A call of a strand with the samples that are there."""
 
-    strand: _Strand
+    strand: _RunningLoop
     samples: tuple[int, ...]
     answered: dict[int, Answered] = field(default_factory=dict)
 
-    def given(self) -> Any:
+    def samples_in_order(self) -> Any:
         """The samples in their order. For one that failed for good a step of one call gets None, a loop an error."""
         events = [self.answered[sample] for sample in self.samples]
         refused = next((event for event in events if event.completion is None), None)
@@ -146,19 +146,19 @@ class _Waiting:
         return tuple(event.completion for event in events)
 
 
-_Service = tuple[_Strand, int, str, Any]
+_Service = tuple[_RunningLoop, int, str, Any]
 
 
 @dataclass(frozen=True)
-class _Due:
+class _DueWork:
     """What follows from some answers: calls, events, strands that go on with a value, texts to read for strands, and
     requests for scores and searches with their strand, number and digest.
     """
 
     calls: list[JournalCall] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    ready: list[tuple[_Strand, Any]] = field(default_factory=list)
-    reading: list[tuple[_Strand, Read]] = field(default_factory=list)
+    ready: list[tuple[_RunningLoop, Any]] = field(default_factory=list)
+    reading: list[tuple[_RunningLoop, Read]] = field(default_factory=list)
     services: dict[tuple[str, str], list[_Service]] = field(default_factory=lambda: defaultdict(list))
 
 
@@ -179,53 +179,53 @@ class ExampleLoops:
         self.recipe, self.services, self.record, self._steps = recipe, services, record, RecipeSteps(recipe)
         self.forgiving, self.final = forgiving, final
         self.workers = Workers()
-        self._kinds: Mapping[type, Callable[[_Strand, Any, _Due], None]] = {
-            JournalCall: self._call,
-            Read: self._read,
-            Passages: self._look,
-            Neighbours: self._look,
-            Together: self._together,
-            Ask: self._ask,
-            Trace: self._row,
-            Row: self._row,
-            **dict.fromkeys(SERVICES, self._serve),
+        self._kinds: Mapping[type, Callable[[_RunningLoop, Any, _DueWork], None]] = {
+            JournalCall: self._ask_missing_samples,
+            Read: self._read_later,
+            Passages: self._answer_by_corpus,
+            Neighbours: self._answer_by_corpus,
+            Together: self._run_together,
+            Ask: self._ask_engine,
+            Trace: self._take_row,
+            Row: self._take_row,
+            **dict.fromkeys(SERVICES, self._answer_by_service),
         }
 
-    def first(self, examples: Sequence[OpenExample]) -> list[JournalCall]:
+    def first_calls(self, examples: Sequence[OpenExample]) -> list[JournalCall]:
         """The calls of examples that are opened."""
-        due = _Due()
+        due = _DueWork()
         for example in examples:
-            for loop in () if self.final else self._steps.first(example.prepared, example.logged):
-                due.ready.append((_Strand(example, loop), None))
+            for loop in () if self.final else self._steps.first_loops(example.prepared, example.logged):
+                due.ready.append((_RunningLoop(example, loop), None))
             for step in self.recipe.loop:
-                self._begin(example, step, due)
-        return self._go_on(due)
+                self._begin_loop(example, step, due)
+        return self._continue_loops(due)
 
-    def following(self, arrivals: Sequence[Arrival]) -> list[JournalCall]:
+    def calls_after_answers(self, arrivals: Sequence[Arrival]) -> list[JournalCall]:
         """The calls that are due with some answers."""
-        due = _Due()
+        due = _DueWork()
         for example, event in arrivals:
-            self._arrived(example.waiting.pop((event.pool, event.sample)), event, due)
-        return self._go_on(due)
+            self._take_sample(example.waiting.pop((event.pool, event.sample)), event, due)
+        return self._continue_loops(due)
 
-    def after_functions(self, wait_s: float | None = None) -> tuple[list[JournalCall], list[OpenExample]]:
+    def calls_after_threads(self, wait_s: float | None = None) -> tuple[list[JournalCall], list[OpenExample]]:
         """The calls that are due with what threads have done, and the examples concerned; waits so long for the first
         of it, or without a limit.
         """
-        due, concerned = _Due(), []
-        for one, answer in self.workers.finished(wait_s):
+        due, concerned = _DueWork(), []
+        for one, answer in self.workers.finished_work(wait_s):
             strand = one[0]
             strand.example.missing -= 1
             concerned.append(strand.example)
             if isinstance(answer, ThinkbackError):
-                self._fault(strand, answer.about(f"{strand.what}: "), due)
+                self._end_by_error(strand, answer.about(f"{strand.error_subject}: "), due)
             elif isinstance(answer, BaseException):
                 raise answer
             else:
-                self._answered(one, answer[0], answer[0].latency_s, due)
-        return self._go_on(due), concerned
+                self._take_service_answer(one, answer[0], answer[0].latency_s, due)
+        return self._continue_loops(due), concerned
 
-    def _begin(self, example: OpenExample, step: LoopStep, due: _Due) -> None:
+    def _begin_loop(self, example: OpenExample, step: LoopStep, due: _DueWork) -> None:
         """Begin a loop."""
         recipe, prepared = self.recipe, example.prepared
         seen = Example(
@@ -236,30 +236,30 @@ class ExampleLoops:
             gold_documents=prepared.gold_documents,
             **{table: _rows_of_pools(example.logged.get(table, ()), step.of) for table in READ},
         )
-        strand = _Strand(example, iter(()), step=step, pool=step.pool)  # type: ignore[arg-type]
+        strand = _RunningLoop(example, iter(()), step=step, pool=step.pool)  # type: ignore[arg-type]
         try:
-            with user_code(strand.what):
+            with user_code(strand.error_subject):
                 strand.loop = step.loop.run(seen)
             self._check_loop(strand, strand.loop)
         except ThinkbackError as error:
-            self._fault(strand, error, due)
+            self._end_by_error(strand, error, due)
         else:
             due.ready.append((strand, None))
 
-    def _go_on(self, due: _Due) -> list[JournalCall]:
+    def _continue_loops(self, due: _DueWork) -> list[JournalCall]:
         """Let strands go on until each waits for an engine; the texts of all are read at one time, and so are searches
         and scores.
         """
         calls = due.calls
         while due.ready or due.reading or due.services:
-            after = _Due(calls)
+            after = _DueWork(calls)
             for strand, value in due.ready:
-                self._send(strand, value, after)
+                self._send_answer(strand, value, after)
             if due.reading:
                 answers = read_answers([one for _, one in due.reading], self.recipe.answers)
                 after.ready.extend(zip((strand for strand, _ in due.reading), answers, strict=True))
             for (table, name), requests in due.services.items():
-                self._answer(table, name, requests, after)
+                self._answer_requests(table, name, requests, after)
             if due.events or after.events:
                 self.record([*due.events, *after.events])
                 due.events.clear()
@@ -269,7 +269,7 @@ class ExampleLoops:
             self.record(due.events)
         return calls
 
-    def _send(self, strand: _Strand, value: Any, due: _Due) -> None:
+    def _send_answer(self, strand: _RunningLoop, value: Any, due: _DueWork) -> None:
         """Send a loop its answer, and look what it asks for next."""
         try:
             if type(value) is RefusedError:
@@ -277,44 +277,44 @@ class ExampleLoops:
             else:
                 request = strand.loop.send(value)
         except StopIteration as end:
-            self._end(strand, end.value, due)
+            self._return_value(strand, end.value, due)
         except RefusedError:
-            self._end(strand, None, due)
+            self._return_value(strand, None, due)
         except (Exception, SystemExit) as error:
             if strand.step is None:
                 raise
-            self._fault(strand, error, due)
+            self._end_by_error(strand, error, due)
         else:
             act = self._kinds.get(type(request))
             try:
                 if act is None:
-                    _refuse(strand, f"it yields {type(request).__name__}, not one of {listed(REQUESTS)}")
+                    _raise_rule_error(strand, f"it yields {type(request).__name__}, not one of {listed(REQUESTS)}")
                 act(strand, request, due)
             except ThinkbackError as error:
                 if strand.step is None:
                     raise
-                self._fault(strand, error, due)
+                self._end_by_error(strand, error, due)
 
-    def _fault(self, strand: _Strand, error: BaseException, due: _Due) -> None:
+    def _end_by_error(self, strand: _RunningLoop, error: BaseException, due: _DueWork) -> None:
         """A loop that fails ends the run, or itself where failures are given up."""
         place = (strand.pool, strand.number)
         known = strand.example.known.pop(place, None)
-        strand.loop = _ended()
+        strand.loop = _empty_loop()
         if (known is not None and known.cause == FAULT) or self.final:
-            self._end(strand, None, due)
+            self._return_value(strand, None, due)
             return
-        line = _line_of(strand, error)
+        line = _one_line_error(strand, error)
         if not self.forgiving or type(line) not in ABANDONED:
             raise line from None
         due.events.append(Answered(strand.example.name, *place, str(line), 0.0, None, FAULT))
-        self._end(strand, None, due)
+        self._return_value(strand, None, due)
 
-    def _end(self, strand: _Strand, value: Any, due: _Due) -> None:
+    def _return_value(self, strand: _RunningLoop, value: Any, due: _DueWork) -> None:
         """Give what a loop returned to the one above it, once all beside it have ended."""
         above = strand.above
         if above is None:
             if strand.step is not None:
-                self._finish(strand, value, due)
+                self._take_rows(strand, value, due)
             return
         above.results[strand.place] = value
         if strand.rows:
@@ -327,7 +327,7 @@ class ExampleLoops:
             above.alone = False
             due.ready.append((above, given))
 
-    def _finish(self, strand: _Strand, value: Any, due: _Due) -> None:
+    def _take_rows(self, strand: _RunningLoop, value: Any, due: _DueWork) -> None:
         """Take the rows that a whole loop returned."""
         step = strand.step
         assert step is not None  # of a loop
@@ -339,37 +339,37 @@ class ExampleLoops:
             if not self.forgiving and not self.final:
                 raise
             rows = []
-            self._fault_of_rows(strand, error, due)
+            self._end_rows_by_error(strand, error, due)
         strand.example.rows[step.pool] = [*strand.rows, *rows] if self.final else []
 
-    def _fault_of_rows(self, strand: _Strand, error: ThinkbackError, due: _Due) -> None:
+    def _end_rows_by_error(self, strand: _RunningLoop, error: ThinkbackError, due: _DueWork) -> None:
         if not self.final and (strand.pool, strand.number) not in strand.example.known:
             place = (strand.pool, strand.number)
             due.events.append(Answered(strand.example.name, *place, str(error), 0.0, None, FAULT))
 
-    def _row(self, strand: _Strand, row: Any, due: _Due) -> None:
+    def _take_row(self, strand: _RunningLoop, row: Any, due: _DueWork) -> None:
         self._check_row(strand, row)
         if self.final:
             strand.rows.append(row)
         due.ready.append((strand, None))
 
-    def _check_row(self, strand: _Strand, row: Any) -> None:
+    def _check_row(self, strand: _RunningLoop, row: Any) -> None:
         """RuleError where a row of a loop is none."""
         if type(row) not in (Trace, Row):
-            _refuse(strand, f"it gives {type(row).__name__} as a row, not `Trace` or `Row`")
+            _raise_rule_error(strand, f"it gives {type(row).__name__} as a row, not `Trace` or `Row`")
         if type(row) is Row and row.table not in ROWS:
-            _refuse(strand, f"it gives a row of `{row.table}`, not of {listed(ROWS)}")
+            _raise_rule_error(strand, f"it gives a row of `{row.table}`, not of {listed(ROWS)}")
         if type(row) is Trace and not isinstance(row.text, str):
-            _refuse(strand, f"the text of its trace is {type(row.text).__name__}")
+            _raise_rule_error(strand, f"the text of its trace is {type(row.text).__name__}")
         for one in row.paid:
             if type(one) not in (Completion, Scores, Results):
-                _refuse(strand, f"its row was paid with {type(one).__name__}, not with an answer")
+                _raise_rule_error(strand, f"its row was paid with {type(one).__name__}, not with an answer")
 
-    def _check_loop(self, strand: _Strand, loop: Any) -> None:
+    def _check_loop(self, strand: _RunningLoop, loop: Any) -> None:
         if not hasattr(loop, "send"):
-            _refuse(strand, f"`run` gives {type(loop).__name__}, not a generator: let it `yield`")
+            _raise_rule_error(strand, f"`run` gives {type(loop).__name__}, not a generator: let it `yield`")
 
-    def _count(self, strand: _Strand) -> None:
+    def _count_request(self, strand: _RunningLoop) -> None:
         """Count a request of a loop. LimitError where it has no further one."""
         step, counts = strand.step, strand.example.counts
         assert step is not None  # steps of one call ask without it
@@ -378,21 +378,23 @@ class ExampleLoops:
         counts[step.pool] = counts.get(step.pool, 0) + 1
         if counts[step.pool] > step.most_requests:
             raise LimitError(
-                f"{strand.what}: it asks more than {step.most_requests} times; it does not end, or needs more"
+                f"{strand.error_subject}: it asks more than {step.most_requests} times; it does not end, or needs more"
                 f" `requests` in `[[loop]]`"
             )
 
-    def _ask(self, strand: _Strand, request: Ask, due: _Due) -> None:
+    def _ask_engine(self, strand: _RunningLoop, request: Ask, due: _DueWork) -> None:
         """Ask an engine for the samples of a request."""
         step, name = strand.step, strand.example.name
         assert step is not None  # steps of one call make their calls themselves
-        self._count(strand)
+        self._count_request(strand)
         engine = step.engine if request.engine is None else request.engine
-        require_known(engine, ("", *self.recipe.engines), f"{strand.what}: the recipe has no `[engines.{engine}]`")
+        require_known(
+            engine, ("", *self.recipe.engines), f"{strand.error_subject}: the recipe has no `[engines.{engine}]`"
+        )
         samples = tuple(range(strand.number, strand.number + max(1, request.n)))
-        with user_code(strand.what):
+        with user_code(strand.error_subject):
             call = Call(
-                key=key_of(name, strand.pool, samples),
+                key=call_key(name, strand.pool, samples),
                 prompt=request.prompt,
                 seeds=tuple(seed_of(self.recipe.seed, name, strand.pool, i) for i in samples),
                 temperatures=(float(request.temperature),) * len(samples),
@@ -403,42 +405,42 @@ class ExampleLoops:
                 extra=request.extra,
                 engine=engine,
             )
-        self._note(strand, strand.number, request, due)
+        self._journal_entry(strand, strand.number, request, due)
         strand.number += len(samples)
-        self._call(strand, JournalCall(call, name, strand.pool, samples), due)
+        self._ask_missing_samples(strand, JournalCall(call, name, strand.pool, samples), due)
 
-    def _serve(self, strand: _Strand, request: Any, due: _Due) -> None:
+    def _answer_by_service(self, strand: _RunningLoop, request: Any, due: _DueWork) -> None:
         """Have a search or a score answered, by the journal where it has been, or by a language model."""
-        self._count(strand)
+        self._count_request(strand)
         table, field_name = SERVICES[type(request)]
         name, number = getattr(request, field_name), strand.number
-        if table == "score" and not all(_is_text(one) for one in texts_of(request)):
-            _refuse(strand, "it has something scored that is no text and no pair of texts")
+        if table == "score" and not all(_is_prompt_text(one) for one in texts_to_score(request)):
+            _raise_rule_error(strand, "it has something scored that is no text and no pair of texts")
         try:
             settings = self.services.settings_of(table, name)
         except ThinkbackError as error:
-            raise error.about(f"{strand.what}: ") from None
-        digest, known = self._note(strand, number, request, due)
+            raise error.about(f"{strand.error_subject}: ") from None
+        digest, known = self._journal_entry(strand, number, request, due)
         strand.number += 1
         if hasattr(settings, "loop"):
             loop = settings.loop(self.recipe, request, strand.example.prepared.fields)
             strand.alone = True
-            self._beside(strand, [loop], number, due)
+            self._run_side_by_side(strand, [loop], number, due)
         elif known is not None and known.reply is not None:
             kind: type[Any] = Results if table == "search" else Scores
-            due.ready.append((strand, kind(**_tuples(json.loads(known.reply)))))
+            due.ready.append((strand, kind(**_with_tuples(json.loads(known.reply)))))
         elif self.final:
-            self._fault(strand, RefusedError(), due)
+            self._end_by_error(strand, RefusedError(), due)
         else:
             due.services[table, name].append((strand, number, digest, request))
 
-    def _answer(self, table: str, name: str, requests: Sequence[_Service], due: _Due) -> None:
+    def _answer_requests(self, table: str, name: str, requests: Sequence[_Service], due: _DueWork) -> None:
         """The answers of a score or a search to all requests that are due."""
-        threads = self.services.threads(table, name)
+        threads = self.services.thread_count(table, name)
         for one in requests if threads else ():
             strand, _, _, request = one
             work = partial(self.services.answer, table, name, [(request, strand.example.prepared.fields)])
-            self.workers.begin((table, name), one, work, threads)
+            self.workers.begin_work((table, name), one, work, threads)
             strand.example.missing += 1
         if threads:
             return
@@ -448,79 +450,81 @@ class ExampleLoops:
         except ThinkbackError as error:
             strand = requests[0][0]
             if len(requests) == 1:
-                self._fault(strand, error.about(f"{strand.what}: "), due)
+                self._end_by_error(strand, error.about(f"{strand.error_subject}: "), due)
                 return
             for one in requests:  # which of them it was
-                self._answer(table, name, [one], due)
+                self._answer_requests(table, name, [one], due)
             return
         for one, answer in zip(requests, answers, strict=True):
-            self._answered(one, answer, answer.latency_s / len(requests), due)
+            self._take_service_answer(one, answer, answer.latency_s / len(requests), due)
 
-    def _answered(self, one: _Service, answer: Scores | Results, spent: float, due: _Due) -> None:
+    def _take_service_answer(self, one: _Service, answer: Scores | Results, spent: float, due: _DueWork) -> None:
         """Give a strand the answer of a score or a search, and note it for the journal."""
         strand, number, digest, _ = one
         reply = json.dumps(asdict(answer))
         due.events.append(Requested(strand.example.name, strand.pool, number, digest, reply, spent))
         due.ready.append((strand, answer))
 
-    def _note(self, strand: _Strand, number: int, request: Any, due: _Due) -> tuple[str, Requested | None]:
+    def _journal_entry(
+        self, strand: _RunningLoop, number: int, request: Any, due: _DueWork
+    ) -> tuple[str, Requested | None]:
         """The digest of a request, and what the journal has of it. MismatchError where that is another one."""
         kind = type(request)
         digest = f"{kind.__name__.lower()} {hashlib.sha256(repr(request).encode()).hexdigest()[:16]}"
         known = strand.example.requested.pop((strand.pool, number), None)
         if known is not None and known.digest != digest:
             raise MismatchError(
-                f"{strand.what}: it asks for something else than before ({known.digest.partition(' ')[0]}): a loop may"
-                " draw numbers from its seed alone, and what it asked stays; name another `out`"
+                f"{strand.error_subject}: it asks for something else than before ({known.digest.partition(' ')[0]}): a"
+                " loop may draw numbers from its seed alone, and what it asked stays; name another `out`"
             )
         if known is None and kind is Ask:
             due.events.append(Requested(strand.example.name, strand.pool, number, digest, None, 0.0))
         return digest, known
 
-    def _call(self, strand: _Strand, call: JournalCall, due: _Due) -> None:
+    def _ask_missing_samples(self, strand: _RunningLoop, call: JournalCall, due: _DueWork) -> None:
         """Ask for the samples of a call but those that are known."""
-        example, waiting = strand.example, _Waiting(strand, call.samples)
+        example, waiting = strand.example, _WaitingCall(strand, call.samples)
         known = {i: example.known.pop((call.pool, i)) for i in call.samples if (call.pool, i) in example.known}
         missing = [i for i in call.samples if i not in known]
         if missing and self.final:
-            self._fault(strand, RefusedError(), due)
+            self._end_by_error(strand, RefusedError(), due)
             return
         for sample in missing:
             example.waiting[call.pool, sample] = waiting
         for event in known.values():
-            self._arrived(waiting, event, due)
+            self._take_sample(waiting, event, due)
         if missing:
-            due.calls.append(call if not known else _part(call, missing))
+            due.calls.append(call if not known else _call_for_samples(call, missing))
             example.missing += len(missing)
 
-    def _arrived(self, waiting: _Waiting, event: Answered, due: _Due) -> None:
+    def _take_sample(self, waiting: _WaitingCall, event: Answered, due: _DueWork) -> None:
         waiting.answered[event.sample] = event
         if len(waiting.answered) == len(waiting.samples):
-            due.ready.append((waiting.strand, waiting.given()))
+            due.ready.append((waiting.strand, waiting.samples_in_order()))
 
-    def _read(self, strand: _Strand, request: Read, due: _Due) -> None:
+    def _read_later(self, strand: _RunningLoop, request: Read, due: _DueWork) -> None:
         due.reading.append((strand, request))
 
-    def _look(self, strand: _Strand, request: Passages | Neighbours, due: _Due) -> None:
+    def _answer_by_corpus(self, strand: _RunningLoop, request: Passages | Neighbours, due: _DueWork) -> None:
         """Give a loop what a corpus has, which is the same at any time and so not in the journal."""
         try:
-            answer = self.services.look(request)
+            answer = self.services.corpus_answer(request)
         except ThinkbackError as error:
-            raise error.about(f"{strand.what}: ") from None
+            raise error.about(f"{strand.error_subject}: ") from None
         due.ready.append((strand, answer))
 
-    def _together(self, strand: _Strand, request: Together, due: _Due) -> None:
+    def _run_together(self, strand: _RunningLoop, request: Together, due: _DueWork) -> None:
         loops = list(request.loops)
         for loop in loops:
             self._check_loop(strand, loop)
         number = strand.number
         strand.number += strand.step is not None
         if loops:
-            self._beside(strand, loops, number, due)
+            self._run_side_by_side(strand, loops, number, due)
         else:
             due.ready.append((strand, []))
 
-    def _beside(self, strand: _Strand, loops: Sequence[Steps], number: int, due: _Due) -> None:
+    def _run_side_by_side(self, strand: _RunningLoop, loops: Sequence[Steps], number: int, due: _DueWork) -> None:
         """Run loops side by side, and give what they return to the strand."""
         step, example = strand.step, strand.example
         strand.left, strand.results = len(loops), [None] * len(loops)
@@ -528,53 +532,53 @@ class ExampleLoops:
         for place, loop in enumerate(loops):
             pool = "" if step is None else f"{strand.pool}{BESIDE}{number}.{place}"
             due.ready.append(
-                (_Strand(example, loop, strand, place, step, pool, inner=strand.alone or strand.inner), None)
+                (_RunningLoop(example, loop, strand, place, step, pool, inner=strand.alone or strand.inner), None)
             )
 
 
 REQUESTS = ("Ask", "Search", "Score", "Verify", "Read", "Passages", "Neighbours", "Together", "Trace", "Row")
 
 
-def _refuse(strand: _Strand, line: str) -> NoReturn:
-    raise RuleError(f"{strand.what}: {line}")
+def _raise_rule_error(strand: _RunningLoop, line: str) -> NoReturn:
+    raise RuleError(f"{strand.error_subject}: {line}")
 
 
-def _line_of(strand: _Strand, error: BaseException) -> ThinkbackError:
+def _one_line_error(strand: _RunningLoop, error: BaseException) -> ThinkbackError:
     """An error of a loop as one line that names the example and the request."""
     try:
-        with user_code(strand.what):
+        with user_code(strand.error_subject):
             raise error
     except ThinkbackError as line:
-        return line if strand.what in str(line) else line.about(f"{strand.what}: ")
+        return line if strand.error_subject in str(line) else line.about(f"{strand.error_subject}: ")
 
 
 def _rows_of_pools(rows: Sequence[Mapping[str, Any]], pools: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
     return tuple(row for row in rows if row["pool"] in pools)
 
 
-def _ended() -> Steps:
+def _empty_loop() -> Steps:
     """A loop that has nothing to say any more."""
     return
     yield
 
 
-def _is_text(one: Any) -> bool:
+def _is_prompt_text(one: Any) -> bool:
     parts = one if isinstance(one, tuple) and len(one) == 2 else (one,)
     return all(isinstance(part, str) for part in parts)
 
 
-def _tuples(reply: Mapping[str, Any]) -> dict[str, Any]:
+def _with_tuples(reply: Mapping[str, Any]) -> dict[str, Any]:
     """The values of an answer, as JSON has them, with tuples for lists."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in reply.items()}
 
 
-def _part(call: JournalCall, samples: Sequence[int]) -> JournalCall:
+def _call_for_samples(call: JournalCall, samples: Sequence[int]) -> JournalCall:
     """The call for some of its samples alone."""
     places, whole = [call.samples.index(sample) for sample in samples], call.call
     name, end = (call.pool.removesuffix(FINALIZER), FINALIZER) if call.pool.endswith(FINALIZER) else (call.pool, "")
     some = replace(
         whole,
-        key=key_of(call.about, name, samples) + end,
+        key=call_key(call.about, name, samples) + end,
         seeds=tuple(whole.seeds[place] for place in places),
         temperatures=tuple(whole.temperatures[place] for place in places),
     )
@@ -583,5 +587,5 @@ def _part(call: JournalCall, samples: Sequence[int]) -> JournalCall:
 
 def read_answers(texts: Sequence[Read], rules: AnswerSettings) -> list[str | None]:
     """The answers of texts, None where a text has none."""
-    answers = read([(one.text, one.cut) for one in texts], rules)
-    return [answer if readable(answer, rules) else None for answer in answers]
+    answers = read_normal_answers([(one.text, one.cut) for one in texts], rules)
+    return [answer if is_readable_answer(answer, rules) else None for answer in answers]

@@ -11,7 +11,7 @@ from generate.engines.base import Completion
 from generate.loops.loop import stopped_by
 from generate.loops.requests import Paid, Row, Trace, calls_of
 from generate.recipes.recipe import LoopStep
-from generate.sampling.samples import SCHEMA, TOKEN_LISTS, moments_of, trace_id
+from generate.sampling.samples import SCHEMA, TOKEN_LISTS, first_and_last_moment, trace_id
 from generate.signals.signal import score_rows
 from toolkit.errors import ConflictError
 from toolkit.log import schema_of
@@ -25,10 +25,10 @@ OF_ENGINES = ("reasoning_tokens", "cached_tokens", "cost", "sum_logprob")
 
 def costs_of(paid: Sequence[Paid]) -> dict[str, Any]:
     """The costs of some answers, added up; None where one of them is not known."""
-    return {name: _sum([getattr(one, name) for one in paid], 0) for name in COSTS}
+    return {name: _sum_or_null([getattr(one, name) for one in paid], 0) for name in COSTS}
 
 
-def _sum(parts: Sequence[Any], nothing: Any = None) -> Any:
+def _sum_or_null(parts: Sequence[Any], nothing: Any = None) -> Any:
     return (None if None in parts else sum(parts)) if parts else nothing
 
 
@@ -39,7 +39,7 @@ def trace_row_of(
     written = [one for one in trace.paid if type(one) is Completion]
     last = written[-1] if written else None
     alone = last if len(written) == 1 else None
-    started, arrived = moments_of(written, began)
+    started, arrived = first_and_last_moment(written, began)
     return {
         "trace_id": trace_id(example_id, step.pool, index),
         "example_id": example_id,
@@ -53,7 +53,7 @@ def trace_row_of(
         "text": trace.text,
         "reasoning": trace.reasoning,
         **costs_of(trace.paid),
-        **{name: _sum([getattr(one, name) for one in written]) for name in OF_ENGINES},
+        **{name: _sum_or_null([getattr(one, name) for one in written]) for name in OF_ENGINES},
         "tokens_estimated": any(one.tokens_estimated for one in written),
         "finish_reason": trace.finish_reason or getattr(last, "finish_reason", None),
         "finalizer_used": False,
@@ -65,14 +65,14 @@ def trace_row_of(
     }
 
 
-def reading_of(trace: Trace) -> tuple[str | None, bool]:
+def answer_text_of(trace: Trace) -> tuple[str | None, bool]:
     """The text that a trace's answer is read from, and whether its limit cut it off."""
     written = [one for one in trace.paid if type(one) is Completion]
     ended = trace.finish_reason or (written[-1].finish_reason if written else None)
     return (trace.text if trace.read is None else trace.read), ended == "length"
 
 
-def further_columns(rows: Mapping[str, Trace]) -> pl.DataFrame:
+def loop_columns(rows: Mapping[str, Trace]) -> pl.DataFrame:
     """The columns that loops add to traces, by the trace's id: the calls of language models, and those of a row."""
     listed = []
     for name, trace in rows.items():
@@ -93,7 +93,7 @@ def verifications_of(rows: Mapping[str, tuple[str, Trace]]) -> pl.DataFrame:
     ])  # fmt: skip
 
 
-def rows_of_table(table: str, rows: Iterator[tuple[str, str, Row]]) -> pl.DataFrame:
+def further_table_rows(table: str, rows: Iterator[tuple[str, str, Row]]) -> pl.DataFrame:
     """The rows of a further table, from (example, pool, row)."""
     kinds = {name: column.dtype for name, column in schema_of(table).items()}
     frame = pl.DataFrame([

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from generate.engines.base import Engine
-from generate.engines.weights import versions_here
-from generate.journal.database import Journal, difference
+from generate.engines.weights import platform_versions
+from generate.journal.database import Journal, differing_key_text
 from generate.journal.queue import BESIDE
 from generate.loops.loop import prompts_of
 from generate.passes.embedding import Embedder
@@ -22,7 +22,7 @@ MODELS = "models"
 ENGINE, EMBEDDING = "engine", "embedding"
 
 
-def use_of(name: str) -> str:
+def engine_use(name: str) -> str:
     """The use of the engine of a name, under which its record is kept."""
     return f"engines.{name}" if name else ENGINE
 
@@ -38,7 +38,7 @@ class ModelsSeen:
 
     def __init__(self, journal: Journal):
         self.journal = journal
-        self.known: dict[str, dict[str, Any]] = {} if journal.empty() else journal.saved(MODELS)
+        self.known: dict[str, dict[str, Any]] = {} if journal.has_no_events() else journal.stored_mapping(MODELS)
         self.settled: set[str] = set()
 
     def record(self, use: str, model: Engine | Embedder | Service) -> None:
@@ -52,7 +52,7 @@ class ModelsSeen:
             now = {"name": model.name, "model": model.model, **now}  # type: ignore[union-attr]
         before = self.known.get(use)
         if before is not None:
-            differs = difference(before, now, [key for key in DECIDING if key in before], most=18)
+            differs = differing_key_text(before, now, [key for key in DECIDING if key in before], most=18)
             if differs is not None:
                 raise MismatchError(
                     f"`{self.journal.out}` was begun with another model: the {use}'s {differs}; name another `out`"
@@ -61,7 +61,7 @@ class ModelsSeen:
         self.settled.add(use)
         if now != before:
             self.known[use] = now
-            self.journal.keep(MODELS, self.known)
+            self.journal.store_mapping(MODELS, self.known)
 
 
 SEEDS = "first 4 bytes, without the sign bit, of SHA-256 of recipe seed, example, pool and index, joined by byte 0"
@@ -88,15 +88,17 @@ def source_of_run(
         "seed": recipe.seed,
         "seeds": SEEDS,
         "shard": identity["shard"],
-        "versions": versions_here(),
+        "versions": platform_versions(),
         "prompts": {name: template.text for name, template in recipe.prompts.items()},
-        "pools": {step.pool: _pool(recipe, step, models[use_of(step.engine)], seconds) for step in recipe.steps},
+        "pools": {
+            step.pool: _pool_record(recipe, step, models[engine_use(step.engine)], seconds) for step in recipe.steps
+        },
         "failures": [{"call": call, "reason": reason} for call, reason in failures],
         "settings": dict(identity),
     }
     for loop in recipe.loop:
         spent = {kind: round(spent, 3) for (pool, kind), spent in services_s.items() if pool == loop.pool}
-        source["pools"][loop.pool] = _loop_pool(recipe, loop, models[use_of(loop.engine)], seconds, spent)
+        source["pools"][loop.pool] = _loop_pool_record(recipe, loop, models[engine_use(loop.engine)], seconds, spent)
     services = {use: dict(known) for use, known in models.items() if use.startswith(("score.", "search."))}
     if services:
         source["services"] = services
@@ -107,7 +109,9 @@ def source_of_run(
     return source
 
 
-def _pool(recipe: Recipe, step: PoolStep, engine: Mapping[str, Any], seconds: Mapping[str, float]) -> dict[str, Any]:
+def _pool_record(
+    recipe: Recipe, step: PoolStep, engine: Mapping[str, Any], seconds: Mapping[str, float]
+) -> dict[str, Any]:
     sampling = without_engine(flatten(step))
     pool: dict[str, Any] = {
         "model": engine["model"],
@@ -125,7 +129,7 @@ def _pool(recipe: Recipe, step: PoolStep, engine: Mapping[str, Any], seconds: Ma
     return pool
 
 
-def _loop_pool(
+def _loop_pool_record(
     recipe: Recipe,
     step: LoopStep,
     engine: Mapping[str, Any],

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from generate.engines.base import Call, Completion, Prompt, summed, unchecked
+from generate.engines.base import Call, Completion, Prompt, summed_cost, unchecked
 from generate.engines.thoughts import split_thoughts
 from generate.journal.queue import JournalCall
 from generate.recipes.recipe import MATH_JUDGE, AnswerSettings, FinalizerSettings, PoolStep, Recipe, seed_of
@@ -46,7 +46,7 @@ def trace_id(example_id: str, pool: str, index: int) -> str:
     return f"{example_id}/{pool}/{index}"
 
 
-def read(texts: Sequence[tuple[str | None, bool]], answers: AnswerSettings) -> list[str | None]:
+def read_normal_answers(texts: Sequence[tuple[str | None, bool]], answers: AnswerSettings) -> list[str | None]:
     """The normal form of the answer of each text, of which is known whether its limit cut it off; null where none can
     be read, as from thoughts. A text that is the answer as it stands is none when it was cut off."""
     spoken = [None if text is None else split_thoughts(text)[1] for text, _ in texts]
@@ -62,7 +62,7 @@ def read(texts: Sequence[tuple[str | None, bool]], answers: AnswerSettings) -> l
     return normalise(raw, answers.kind, answers.labels, answers.aliases).to_list()
 
 
-def readable(answer: str | None, answers: AnswerSettings) -> bool:
+def is_readable_answer(answer: str | None, answers: AnswerSettings) -> bool:
     """Whether this is an answer: not null, and of the label space where the answers are labels."""
     return answer is not None and (answers.kind != "label" or answer in answers.labels)
 
@@ -85,7 +85,7 @@ def trace_row(
     counts: list[Any] = [None]
     costs: dict[str, Any] = {}
     if finalizer is not None:
-        costs = {name: summed([attempt, finalizer], name) for name in COSTS}
+        costs = {name: summed_cost([attempt, finalizer], name) for name in COSTS}
         ended_at = max(ended_at, _ended_at(finalizer))
         counts = [finalizer.prompt_tokens, finalizer.completion_tokens]
         tokens_estimated = tokens_estimated or finalizer.tokens_estimated
@@ -104,26 +104,26 @@ def trace_row(
         "tokens_estimated": tokens_estimated,
         "finalizer_used": finalizer is not None,
         "completion_ids": attempt.token_ids,
-        "started_s": _moment(attempt.started_at, began),
-        "arrived_s": _moment(ended_at, began),
+        "started_s": _seconds_after(attempt.started_at, began),
+        "arrived_s": _seconds_after(ended_at, began),
         "seed": seed_of(recipe.seed, example_id, step.pool, index) if attempt.seeded else None,
         "finalizer_text": None if finalizer is None else finalizer.text,
         "finalizer_tokens": None if None in counts else sum(counts),
     }
 
 
-def moments_of(completions: Sequence[Completion], began: float | None) -> tuple[float | None, float | None]:
+def first_and_last_moment(completions: Sequence[Completion], began: float | None) -> tuple[float | None, float | None]:
     """When the first of some completions was sent and when the last came, in seconds after `began`."""
     started = [one.started_at for one in completions if one.started_at is not None]
     ends = [_ended_at(one) for one in completions]
-    return _moment(min(started, default=None), began), _moment(max(ends, default=None), began)
+    return _seconds_after(min(started, default=None), began), _seconds_after(max(ends, default=None), began)
 
 
 def _ended_at(completion: Completion) -> float:
     return (completion.started_at or 0.0) + completion.latency_s
 
 
-def _moment(at: float | None, began: float | None) -> float | None:
+def _seconds_after(at: float | None, began: float | None) -> float | None:
     """Seconds after `began`, to the microsecond."""
     return None if at is None or began is None else round(max(0.0, at - began), 6)
 
@@ -142,7 +142,7 @@ def list_column(name: str, values: Sequence[Sequence[float] | None]) -> pl.Serie
     return pl.Series(name, lists, SCHEMA[name])
 
 
-def judged(
+def judged_traces(
     rows: Sequence[Mapping[str, Any]], examples: pl.DataFrame, answers: AnswerSettings, cache: Path | None = None
 ) -> pl.DataFrame:
     """The traces of whole examples, judged. `rows` hold `answer_read` and stand in the order of steps and samples.
@@ -172,7 +172,7 @@ def judged(
 
 
 @dataclass(frozen=True)
-class Judging:
+class JudgingCounts:
     """The results of judging a whole log: `merged` distinct answers of an example took the string of an earlier,
     equivalent one, in `traces` traces; `comparisons` were made, of which some `timed_out` or `failed`: not the same.
     """
@@ -190,7 +190,7 @@ class Judging:
         )
 
 
-def judging(log: Log, answers: AnswerSettings, cache: Path) -> Judging | None:
+def judging_counts(log: Log, answers: AnswerSettings, cache: Path) -> JudgingCounts | None:
     """The numbers of a log's traces and of the file of its comparisons, so that they do not depend on how often its
     run was interrupted. None where the judge compares strings."""
     if answers.judge != MATH_JUDGE:
@@ -201,14 +201,14 @@ def judging(log: Log, answers: AnswerSettings, cache: Path) -> Judging | None:
     changed = collect(traces.filter(pl.col("answer_read") != pl.col("answer")).select("example_id", "answer_read"))
     verdicts = count_verdicts(cache)
     ends = verdicts[TIMED_OUT], verdicts[FAILED]
-    return Judging(changed.unique().height, changed.height, sum(verdicts.values()), *ends)
+    return JudgingCounts(changed.unique().height, changed.height, sum(verdicts.values()), *ends)
 
 
 FINALIZER = "/finalizer"
 """Behind a pool's name: the calls that read an answer for it. No pool has a slash in its name."""
 
 
-def key_of(example_id: str, pool: str, samples: Sequence[int]) -> str:
+def call_key(example_id: str, pool: str, samples: Sequence[int]) -> str:
     """The key of the call for some samples of an example in a pool."""
     span = str(samples[0]) if len(samples) == 1 else f"{samples[0]}-{samples[-1]}"
     return f"{example_id}/{pool}/{span}"
@@ -226,7 +226,7 @@ def ask_samples(
     for group in (tuple(indices[start : start + per_call]) for start in range(0, len(indices), per_call)):
         drawn = [(recipe_seed, example_id, step.pool, index) for index in group]
         values: dict[str, Any] = {
-            "key": key_of(example_id, step.pool, group),
+            "key": call_key(example_id, step.pool, group),
             "seeds": tuple([seed_of(*one) for one in drawn]),
             "temperatures": tuple([step.temperature.temperature(*one) for one in drawn]),
         }

@@ -20,7 +20,7 @@ from generate.engines.base import Prompt
 from generate.loops.loop import prompts_of
 from generate.recipes.prompting import PER_MESSAGE
 from generate.recipes.recipe import FinalizerSettings, LoopStep, PoolStep, Recipe
-from generate.sampling.context import EVIDENCE, Attempt, Context, Prepared, finalizer_prompt, prompt_of
+from generate.sampling.context import EVIDENCE, AttemptTexts, Context, PreparedExample, finalizer_prompt, prompt_of
 from generate.sampling.sampling_plan import SamplingPlan, contract_columns
 from generate.sampling.sampling_run import LEAST_OPEN, examples_per_shard
 from generate.sampling.services import Services
@@ -55,14 +55,14 @@ class _PoolEstimate:
         return self.prompt_tokens + self.completion_tokens
 
 
-def estimate(plan: SamplingPlan) -> list[_PoolEstimate]:
+def estimate_pools(plan: SamplingPlan) -> list[_PoolEstimate]:
     """One line per pool, in the order in which they run. ThinkbackError where a prompt can't be made."""
     context = Context(plan.recipe, plan.examples, plan.pool)
-    examples = context.bound(plan.examples)
+    examples = context.longest_prompts(plan.examples)
     Services(plan.recipe)  # what is wrong with a table of its is said here, too
     attempts = _logged_attempts(plan)
     steps = [_pool_estimate(plan.recipe, step, examples, attempts) for step in plan.recipe.steps]
-    return steps + [_loop(plan, step, examples) for step in plan.recipe.loop]
+    return steps + [_loop_estimate(plan, step, examples) for step in plan.recipe.loop]
 
 
 def examples_bytes(plan: SamplingPlan) -> int:
@@ -81,11 +81,11 @@ def examples_bytes(plan: SamplingPlan) -> int:
     return len(file.getvalue()) + more + shards * SHARD_BYTES + manifest
 
 
-_LoggedAttempts = Mapping[tuple[str, str, int], Attempt]
+_LoggedAttempts = Mapping[tuple[str, str, int], AttemptTexts]
 
 
 def _logged_attempts(plan: SamplingPlan) -> _LoggedAttempts:
-    attempts: dict[tuple[str, str, int], Attempt] = {}
+    attempts: dict[tuple[str, str, int], AttemptTexts] = {}
     steps = plan.recipe.revised_in_log
     for rows in plan.examples.iter_slices(LEAST_OPEN) if steps else ():
         for name, tables in plan.logged_rows(rows["example_id"].to_list()).items():
@@ -96,7 +96,7 @@ def _logged_attempts(plan: SamplingPlan) -> _LoggedAttempts:
 
 
 def _pool_estimate(
-    recipe: Recipe, step: PoolStep, examples: Sequence[Prepared], attempts: _LoggedAttempts
+    recipe: Recipe, step: PoolStep, examples: Sequence[PreparedExample], attempts: _LoggedAttempts
 ) -> _PoolEstimate:
     if step in recipe.revised_in_log:
         examples = [one for one in examples if (one.example_id, step.of, step.of_sample) in attempts]
@@ -117,7 +117,7 @@ def _pool_estimate(
         pool=step.pool,
         action=step.action,
         samples=samples,
-        requests=sum(_requests(recipe, step, example.example_id, per_call) for example in examples),
+        requests=sum(_request_count(recipe, step, example.example_id, per_call) for example in examples),
         finalizers=0 if rule is None else samples,
         prompt_tokens=prompts,
         completion_tokens=completions,
@@ -125,7 +125,7 @@ def _pool_estimate(
     )
 
 
-def _loop(plan: SamplingPlan, step: LoopStep, examples: Sequence[Prepared]) -> _PoolEstimate:
+def _loop_estimate(plan: SamplingPlan, step: LoopStep, examples: Sequence[PreparedExample]) -> _PoolEstimate:
     """The most requests of a loop, each counted as a call; a prompt repeats at most what all before it wrote, and what
     is read of a log.
     """
@@ -161,15 +161,15 @@ def _read_bytes(plan: SamplingPlan, step: LoopStep) -> int:
     return total
 
 
-def _requests(recipe: Recipe, step: PoolStep, example_id: str, per_call: int) -> int:
+def _request_count(recipe: Recipe, step: PoolStep, example_id: str, per_call: int) -> int:
     """The requests for an example's samples, which a server has apart where their temperatures differ."""
     drawn = [step.temperature.temperature(recipe.seed, example_id, step.pool, index) for index in range(step.samples)]
     calls = (drawn[start : start + per_call] for start in range(0, len(drawn), per_call))
     return sum(len(recipe.engine_of(step.engine).options.requests(one)) for one in calls)
 
 
-def _prompt_tokens(recipe: Recipe, step: PoolStep, example: Prepared, attempts: _LoggedAttempts) -> int:
-    prompt = prompt_of(recipe, step, example, lambda *place: attempts.get((example.example_id, *place), Attempt()))
+def _prompt_tokens(recipe: Recipe, step: PoolStep, example: PreparedExample, attempts: _LoggedAttempts) -> int:
+    prompt = prompt_of(recipe, step, example, lambda *place: attempts.get((example.example_id, *place), AttemptTexts()))
     return 0 if prompt is None else _prompt_bytes(prompt) + _repeated_tokens(recipe, step)
 
 
@@ -185,7 +185,7 @@ def _repeated_tokens(recipe: Recipe, step: PoolStep) -> int:
     return tokens * times + _repeated_tokens(recipe, parent) * again
 
 
-def _finalizer_tokens(recipe: Recipe, rule: FinalizerSettings, step: PoolStep, example: Prepared) -> int:
+def _finalizer_tokens(recipe: Recipe, rule: FinalizerSettings, step: PoolStep, example: PreparedExample) -> int:
     prompt = finalizer_prompt(recipe, example, "")
     return _prompt_bytes(prompt) + min(step.max_tokens, 4 * rule.tail) * recipe.prompts[rule.prompt].text.count(
         "{{tail}}"

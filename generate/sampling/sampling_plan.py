@@ -41,7 +41,7 @@ class SamplingPlan:
     """What is to be generated: a recipe, its examples in this shard, and the settings that the log is known by.
 
     `notes`: what was counted in the data, and in the worked examples of prompts, beside the published counts.
-    `origin`: what to call `plan_again` with; `logged_rows`: gives what loops read of a log, by example and table.
+    `origin`: what to call `plan_from_journal` with; `logged_rows`: what loops read of a log, by example and table.
     """
 
     recipe: Recipe
@@ -63,13 +63,13 @@ def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None
     for step in recipe.loop:
         if step.of or getattr(step.loop, "needs_log", False):
             raise RequiredError(f"`loop.{step.pool}.of` reads pools of a log: name that log as `--on`")
-    rows, notes = _load_examples(recipe.data, recipe.find)
+    rows, notes = _load_examples(recipe.data, recipe.resolve_path)
     rows = _with_reference(rows, recipe.answers)
     _check_examples(rows, recipe.data)
     identity = dict(recipe.identity())
     pool = None
     if recipe.few_shot is not None:
-        worked, more = _load_examples(recipe.few_shot.data(recipe.data), recipe.find)
+        worked, more = _load_examples(recipe.few_shot.data(recipe.data), recipe.resolve_path)
         notes += tuple(f"few-shot pool: {note}" for note in more)
         pool = make_pool(worked, rows, recipe.few_shot, recipe.prompts[recipe.few_shot.prompt])
         identity["few_shot.sha256"] = _digest_of(worked)
@@ -80,7 +80,7 @@ def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None
     return SamplingPlan(recipe, mine, pool, identity, notes, {**origin, "limit": limit})
 
 
-def plan_again(origin: Mapping[str, Any]) -> SamplingPlan:
+def plan_from_journal(origin: Mapping[str, Any]) -> SamplingPlan:
     """The plan of an unfinished run, from its journal. ThinkbackError where its files are missing."""
     recipe = load_recipe(origin["recipe"], origin["settings"])
     return make_plan(recipe, (origin["shard"][0], origin["shard"][1]), origin["limit"])
@@ -98,11 +98,11 @@ def _load_examples(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.
     Missing `dataset` and `split` are filled in. `find` makes paths of the recipe's. ThinkbackError where the source
     is missing or unfit, holds an example twice, or nothing is left of it.
     """
-    rows, notes = _file(data, find) if data.dataset == FILE else _registered(data, find)
+    rows, notes = _examples_of_file(data, find) if data.dataset == FILE else _examples_of_data_set(data, find)
     for needed in ("example_id", "question"):
         if needed not in rows.columns:
             raise RequiredError(f"data `{data.source}` has no column `{needed}`")
-    rows = _texts(rows, data)
+    rows = _text_columns(rows, data)
     for name, value in (("dataset", data.dataset), ("split", "test")):
         rows = rows if name in rows.columns else rows.with_columns(pl.lit(value).alias(name))
     if data.split:
@@ -123,7 +123,7 @@ def _load_examples(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.
     return rows, notes
 
 
-def _texts(rows: pl.DataFrame, data: DataSettings) -> pl.DataFrame:
+def _text_columns(rows: pl.DataFrame, data: DataSettings) -> pl.DataFrame:
     """The columns that the log has as texts, as texts: numbers are written out, and nothing else can be."""
     of_text = [name for name, column in schema_of("examples").items() if column.dtype == pl.String]
     for name in of_text:
@@ -188,7 +188,7 @@ def contract_columns(rows: pl.DataFrame, leave: tuple[str, ...]) -> pl.DataFrame
     return rows.select([name for name in rows.columns if name in known or name not in leave])
 
 
-def _file(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:
+def _examples_of_file(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:
     if data.path is None:
         raise RequiredError(f"`data.path` is missing: name a file of examples ({', '.join(SUFFIXES)})")
     path = find(data.path)
@@ -204,8 +204,8 @@ def _file(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.DataFrame
         raise FormatError(f"data `{data.path}` can't be read: {str(error).splitlines()[0]}") from None
 
 
-def _registered(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    from generate.datasets import lines, load
+def _examples_of_data_set(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    from generate.datasets import count_lines, load
 
     path = None if data.path is None else find(data.path)
     options = dict(data.options)
@@ -213,4 +213,4 @@ def _registered(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.Dat
         if isinstance(options[name], str):
             options[name] = str(find(options[name]))
     loaded = load(data.dataset, path, data.split, options)
-    return loaded.examples, tuple(lines(loaded.counts))
+    return loaded.examples, tuple(count_lines(loaded.counts))

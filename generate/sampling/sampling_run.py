@@ -29,28 +29,28 @@ import polars as pl
 
 from generate.engines.base import FAILED, Call, CallFailure, Completion, Engine, EngineError, Outcome
 from generate.engines.several import SeveralEngines
-from generate.journal.database import BEGUN, FOLDER, Journal, difference
+from generate.journal.database import BEGUN, FOLDER, Journal, differing_key_text
 from generate.journal.events import Answered, Event, Requested
-from generate.journal.queue import BESIDE, Queue, Settled, tokens_of
+from generate.journal.queue import BESIDE, JournalQueue, Settled, tokens_of
 from generate.loops.requests import Row, Trace
 from generate.passes.embedding import Embedder
 from generate.recipes.recipe import LoopStep, Recipe
 from generate.sampling import samples
-from generate.sampling.context import EVIDENCE, Attempt, Context, Prepared
+from generate.sampling.context import EVIDENCE, AttemptTexts, Context, PreparedExample
 from generate.sampling.example_loops import ROWS, Arrival, ExampleLoops, OpenExample
 from generate.sampling.loop_rows import (
-    further_columns,
+    answer_text_of,
+    further_table_rows,
+    loop_columns,
     pool_settings,
-    reading_of,
-    rows_of_table,
     trace_row_of,
     verifications_of,
 )
-from generate.sampling.run_record import EMBEDDING, MODELS, ModelsSeen, source_of_run, use_of
-from generate.sampling.samples import Judging, trace_id
-from generate.sampling.sampling_plan import SamplingPlan, contract_columns, plan_again
+from generate.sampling.run_record import EMBEDDING, MODELS, ModelsSeen, engine_use, source_of_run
+from generate.sampling.samples import JudgingCounts, trace_id
+from generate.sampling.sampling_plan import SamplingPlan, contract_columns, plan_from_journal
 from generate.sampling.services import Services
-from generate.sampling.steps import answering, attempt_of_row, logged_attempt
+from generate.sampling.steps import answer_text, attempt_of_row, logged_attempt
 from toolkit.errors import ExistsError, IncompleteError, ThinkbackError, argument
 from toolkit.log import LEFT_OUT, Log, LogError, LogWriter, collect, open_log
 from toolkit.log.contract.manifest import PER_REQUEST, PROMPT_BILLED
@@ -65,7 +65,7 @@ def _check_out(identity: Mapping[str, Any], out: Path) -> None:
         before = source.get("settings") if isinstance(source, Mapping) else None
         if not isinstance(source, Mapping) or not isinstance(before, Mapping):
             raise ExistsError(f"`{out}` is a log that no recipe made: name another `out`")
-        _compare(identity, before, out)
+        _check_same_settings(identity, before, out)
         shutil.rmtree(out / FOLDER, ignore_errors=True)  # of a run that was interrupted once its log was sealed
         failed = len(source.get("failures") or ())
         calls = f"{failed:,} call{'s' if failed > 1 else ''} failed permanently (`source.failures` of its manifest)"
@@ -81,12 +81,12 @@ def _check_out(identity: Mapping[str, Any], out: Path) -> None:
 def _check_begun(identity: Mapping[str, Any], journal: Journal, origin: Mapping[str, Any]) -> None:
     """ThinkbackError where the journal holds answers under other settings; else it is begun with these."""
     if next(journal.events(Answered), None) is not None:
-        _compare(identity, journal.saved(BEGUN), journal.out)
+        _check_same_settings(identity, journal.stored_mapping(BEGUN), journal.out)
     journal.append((), {BEGUN: identity, ORIGIN: origin})
 
 
-def _compare(now: Mapping[str, Any], before: Mapping[str, Any], out: Path) -> None:
-    differs = difference(before, now)
+def _check_same_settings(now: Mapping[str, Any], before: Mapping[str, Any], out: Path) -> None:
+    differs = differing_key_text(before, now)
     if differs is not None:
         raise ExistsError(f"`{out}` holds a log of other settings: {differs}; name another `out`")
 
@@ -113,7 +113,7 @@ class Generated:
 
     log: Log
     failures: tuple[tuple[str, str], ...]
-    judging: Judging | None = None
+    judging: JudgingCounts | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -139,10 +139,10 @@ def generate(
     """
     _check_out(plan.identity, out)
     options = {"embedder": embedder, "block": block, "started": started, "with_failures": with_failures}
-    return carry_out(plan, out, lambda run: run.seal(), open_engine, allow_keys=allow_keys, **options)  # type: ignore[arg-type]
+    return run_plan(plan, out, lambda run: run.seal(), open_engine, allow_keys=allow_keys, **options)  # type: ignore[arg-type]
 
 
-def carry_out(
+def run_plan(
     plan: SamplingPlan,
     out: Path,
     finish: Callable[[SamplingRun], Generated],
@@ -173,12 +173,12 @@ def carry_out(
             with_failures,
         )
         try:
-            run.recall()
+            run.read_journal()
             run.advance = started(run.samples) if started is not None else no_progress
-            run.work()
+            run.run_examples()
             if with_failures:
-                run.take(run.queue.give_up())
-                run.work()
+                run.take_answers(run.queue.make_failures_final())
+                run.run_examples()
             return finish(run)
         except (EngineError, LogError) as error:
             raise run.with_progress(error) from None
@@ -224,23 +224,23 @@ class SamplingRun:
     opened: dict[str, OpenExample] = field(default_factory=dict)
     stuck: set[str] = field(default_factory=set)
     """Open examples of which nothing is on its way, since calls failed that another run may cure."""
-    unwritten: dict[str, Prepared] = field(default_factory=dict)
+    unwritten: dict[str, PreparedExample] = field(default_factory=dict)
     """The examples that are not written yet."""
     services_s: dict[tuple[str, str], float] = field(default_factory=dict)
     """Seconds of searches and scores, by pool and kind."""
     noted_at: float = 0.0
 
     def __post_init__(self) -> None:
-        self.queue = Queue(self.journal, f"`{self.writer.path}`", self.open)
+        self.queue = JournalQueue(self.journal, f"`{self.writer.path}`", self.opened_engine)
         recipe = self.plan.recipe
         self.services = Services(recipe)
-        self.loops = ExampleLoops(recipe, self.services, self.store, forgiving=self.forgiving)
+        self.loops = ExampleLoops(recipe, self.services, self.store_requests, forgiving=self.forgiving)
         self.looped = frozenset(step.pool for step in recipe.loop)
-        self.upcoming = self.prepared()
+        self.upcoming = self.prepared_examples()
         self.shards = self.plan.examples.iter_slices(self.block)
         self.shard = next(self.shards, None)
 
-    def recall(self) -> None:
+    def read_journal(self) -> None:
         """Read which calls were answered, and the examples that are done: with all their rows, or without any trace."""
         log = self.writer.log()
         for table in self.tables:
@@ -248,7 +248,7 @@ class SamplingRun:
             self.written[table] = set(ids)
         for outcome in self.journal.outcomes():
             self.note(outcome)
-            self.queue.note(outcome)
+            self.queue.note_earlier_answer(outcome)
             if outcome.completion is not None:
                 self.begun.add(outcome.about)
         silent = self.written["examples"] - self.begun
@@ -264,7 +264,7 @@ class SamplingRun:
         """The tables that the recipe writes."""
         return ("examples", "traces", "verifications", *ROWS) if self.looped else ("examples", "traces")
 
-    def store(self, events: Sequence[Event]) -> None:
+    def store_requests(self, events: Sequence[Event]) -> None:
         """Have what loops asked and were answered in the journal."""
         self.journal.append(events)
         for event in events:
@@ -283,32 +283,32 @@ class SamplingRun:
     def note(self, event: Answered) -> None:
         """Count an answered sample."""
         self.seconds[event.pool] = self.seconds.get(event.pool, 0.0) + event.elapsed_s
-        self.samples += self.counts(event.pool)
+        self.samples += self.counts_samples(event.pool)
         if event.completion is None:
             self.failed[event.about, event.pool, event.sample] = event.failure or "", event.cause or FAILED
 
-    def counts(self, pool: str) -> bool:
+    def counts_samples(self, pool: str) -> bool:
         """Whether each sample of a pool is counted: a finalizer's is not, nor a loop's, which counts as one."""
         return not pool.endswith(samples.FINALIZER) and pool.partition(BESIDE)[0] not in self.looped
 
-    def work(self) -> None:
+    def run_examples(self) -> None:
         """Take every example through the steps that can be answered."""
-        self.fill()
+        self.open_examples()
         while self.queue.waiting or self.loops.workers.busy:
             if self.queue.waiting and (self.queue.ready() or not self.loops.workers.busy):
-                self.take(self.queue.completed())
+                self.take_answers(self.queue.completed())
             if self.loops.workers.busy:
-                self.take_results()
-            self.fill()
-        self.write()
+                self.ask_after_threads()
+            self.open_examples()
+        self.write_shards()
 
-    def take_results(self) -> None:
+    def ask_after_threads(self) -> None:
         """Ask what follows from what threads have done; wait for them where nothing else is on its way."""
-        calls, concerned = self.loops.after_functions(LOOK_S if self.queue.waiting else None)
-        self.queue.ask(calls)
-        self.leave(concerned)
+        calls, concerned = self.loops.calls_after_threads(LOOK_S if self.queue.waiting else None)
+        self.queue.submit_calls(calls)
+        self.forget_examples(concerned)
 
-    def prepared(self) -> Iterator[Prepared]:
+    def prepared_examples(self) -> Iterator[PreparedExample]:
         """The examples that are not done, prepared as they come to be opened."""
         left = self.plan.examples.filter(~pl.col("example_id").is_in(list(self.finished)))
         for rows in left.iter_slices(PREPARED):
@@ -316,34 +316,34 @@ class SamplingRun:
             if self.context.opened is not None:
                 self.models.record(EMBEDDING, self.context.opened)
 
-    def fill(self) -> None:
+    def open_examples(self) -> None:
         """Open examples until as many are on their way as the engine has use for."""
         most = self.plan.recipe.open_examples(LEAST_OPEN)
         while (room := most - len(self.opened) + len(self.stuck)) > 0:
             ready = list(islice(self.upcoming, min(room, PREPARED)))
             if not ready:
                 return
-            examples = list(self.opening(ready).values())
+            examples = list(self.with_logged_rows(ready).values())
             self.unwritten |= {one.example_id: one for one in ready}
             by_name = {one.name: one for one in examples}
-            self.remember(by_name, [name for name in by_name if name in self.begun])
+            self.add_journaled_answers(by_name, [name for name in by_name if name in self.begun])
             self.opened |= by_name
-            self.queue.ask(self.loops.first(examples))
-            self.leave(examples)
+            self.queue.submit_calls(self.loops.first_calls(examples))
+            self.forget_examples(examples)
 
-    def opening(self, prepared: Sequence[Prepared]) -> dict[str, OpenExample]:
+    def with_logged_rows(self, prepared: Sequence[PreparedExample]) -> dict[str, OpenExample]:
         """Examples to be opened, with the rows that their loops read of a log."""
         logged = self.plan.logged_rows([one.example_id for one in prepared])
         return {one.example_id: OpenExample(one, logged=logged.get(one.example_id, {})) for one in prepared}
 
-    def remember(self, examples: Mapping[str, OpenExample], names: Sequence[str]) -> None:
+    def add_journaled_answers(self, examples: Mapping[str, OpenExample], names: Sequence[str]) -> None:
         """Give examples what the journal has of them."""
         for event in self.journal.answered(names):
             examples[event.about].known[event.pool, event.sample] = event
         for requested in self.journal.requested(names) if self.looped else ():
             examples[requested.about].requested[requested.pool, requested.number] = requested
 
-    def take(self, settled: Sequence[Settled]) -> None:
+    def take_answers(self, settled: Sequence[Settled]) -> None:
         """Ask what follows from answers, and write what is done."""
         arrivals: list[Arrival] = []
         concerned = [self.opened[call.about] for call, _ in settled]
@@ -357,27 +357,27 @@ class SamplingRun:
                 self.note(event)
             arrivals += [(example, event) for event in answered]
             if not call.pool.endswith(samples.FINALIZER):
-                self.advance(len(answered) * self.counts(call.pool), tokens_of(answered))
-        self.queue.ask(self.loops.following(arrivals))
-        self.leave(concerned)
+                self.advance(len(answered) * self.counts_samples(call.pool), tokens_of(answered))
+        self.queue.submit_calls(self.loops.calls_after_answers(arrivals))
+        self.forget_examples(concerned)
         if time.monotonic() - self.noted_at > NOTED_S:
             self.noted_at = time.monotonic()
-            self.record()
+            self.record_engines()
 
-    def leave(self, examples: Sequence[OpenExample]) -> None:
+    def forget_examples(self, examples: Sequence[OpenExample]) -> None:
         """Forget the examples that are done; their rows are made of the journal."""
         done = {one.name for one in examples if not one.missing}
         self.stuck.difference_update(one.name for one in examples)
-        self.stuck.update(one.name for one in examples if one.missing and one.idle)
+        self.stuck.update(one.name for one in examples if one.missing and one.waits_for_nothing)
         for name in done:
             self.opened.pop(name, None)
         self.finished |= done
         if self.looped and done:
             self.advance(len(done) * len(self.looped))
         if done:
-            self.write()
+            self.write_shards()
 
-    def write(self) -> None:
+    def write_shards(self) -> None:
         """Append the shards that are whole, in the order of the examples."""
         while self.shard is not None and self.finished.issuperset(self.shard["example_id"]):
             rows, self.shard = self.shard, next(self.shards, None)
@@ -395,10 +395,10 @@ class SamplingRun:
 
     def loop_rows(self, names: Collection[str]) -> _LoopRows:
         """The rows that the loops of examples give, once all that they ask for is there: example -> pool -> rows."""
-        again = ExampleLoops(self.plan.recipe, self.services, self.store, final=True)
-        examples = self.opening([self.unwritten[name] for name in names])
-        self.remember(examples, sorted(names))
-        again.first(list(examples.values()))
+        again = ExampleLoops(self.plan.recipe, self.services, self.store_requests, final=True)
+        examples = self.with_logged_rows([self.unwritten[name] for name in names])
+        self.add_journaled_answers(examples, sorted(names))
+        again.first_calls(list(examples.values()))
         return {name: example.rows for name, example in examples.items()}
 
     def rows_of(self, table: str, rows: pl.DataFrame, looped: _LoopRows) -> pl.DataFrame:
@@ -407,13 +407,17 @@ class SamplingRun:
             return self.example_rows(rows)
         if table == "traces":
             return self.trace_rows(rows, looped)
-        listed = self.listed(rows["example_id"], looped)
+        listed = self.numbered_loop_rows(rows["example_id"], looped)
         if table == "verifications":
             return verifications_of({trace_id(name, step.pool, i): (name, row) for step, name, i, row in listed
                                      if isinstance(row, Trace)})  # fmt: skip
-        return rows_of_table(table, ((name, step.pool, row) for step, name, _, row in listed if isinstance(row, Row)))
+        return further_table_rows(
+            table, ((name, step.pool, row) for step, name, _, row in listed if isinstance(row, Row))
+        )
 
-    def listed(self, names: Iterable[str], looped: _LoopRows) -> list[tuple[LoopStep, str, int, Trace | Row]]:
+    def numbered_loop_rows(
+        self, names: Iterable[str], looped: _LoopRows
+    ) -> list[tuple[LoopStep, str, int, Trace | Row]]:
         """The loops' rows of examples, with step, example, and number among the traces."""
         rows_by_step = []
         for step in self.plan.recipe.loop if looped else ():
@@ -456,57 +460,57 @@ class SamplingRun:
                     row = samples.trace_row(recipe, step, model, name, index, attempt, last, began.get(name), place)
                     trace_rows.append(row)
                     place += 1
-                    parent: Attempt | Completion | None = None
+                    parent: AttemptTexts | Completion | None = None
                     if revised is not None:
                         parent, row["parent_id"] = attempt_of_row(revised), revised["trace_id"]
                     elif step.joined and step.of is not None:
                         parent = done[name, step.of, step.of_sample]
                     texts.append(
-                        answering(attempt, parent if step.joined else None) if last is None else answering(last)
+                        answer_text(attempt, parent if step.joined else None) if last is None else answer_text(last)
                     )
         added: dict[str, Trace] = {}
-        for loop, name, place, given in self.listed(ids, looped):
+        for loop, name, place, given in self.numbered_loop_rows(ids, looped):
             if isinstance(given, Trace):
                 row = trace_row_of(loop, self.model(loop.engine), name, place, given, began.get(name))
                 trace_rows.append(row)
-                texts.append(reading_of(given))
+                texts.append(answer_text_of(given))
                 added[row["trace_id"]] = given
         if not trace_rows:
             return rows.clear()
-        answers = samples.read(texts, recipe.answers)
+        answers = samples.read_normal_answers(texts, recipe.answers)
         for row, answer in zip(trace_rows, answers, strict=True):
             row["answer_read"] = answer
-        frame = samples.judged(trace_rows, rows, recipe.answers, self.cache)
-        return frame.join(further_columns(added), on="trace_id", how="left", maintain_order="left") if added else frame
+        frame = samples.judged_traces(trace_rows, rows, recipe.answers, self.cache)
+        return frame.join(loop_columns(added), on="trace_id", how="left", maintain_order="left") if added else frame
 
     @property
     def cache(self) -> Path:
         """The file of the judge's comparisons."""
         return self.journal.folder / "equivalence.sqlite"
 
-    def open(self) -> Engine:
+    def opened_engine(self) -> Engine:
         """The engine, or all of the recipe as one, opened when it is first needed."""
-        return SeveralEngines(self.open_named) if self.plan.recipe.engines else self.open_named("")
+        return SeveralEngines(self.open_named_engine) if self.plan.recipe.engines else self.open_named_engine("")
 
-    def open_named(self, name: str) -> Engine:
+    def open_named_engine(self, name: str) -> Engine:
         """An engine by its name, opened when it is first needed."""
         if name not in self.engines:
             self.engines[name] = self.open_engine(self.plan.recipe.with_engine(name))
-            self.models.record(use_of(name), self.engines[name])
+            self.models.record(engine_use(name), self.engines[name])
         return self.engines[name]
 
-    def record(self) -> None:
+    def record_engines(self) -> None:
         """Keep what the open engines say of themselves."""
         for name, engine in self.engines.items():
-            self.models.record(use_of(name), engine)
+            self.models.record(engine_use(name), engine)
         for (table, name), service in self.services.opened.items():
             self.models.record(f"{table}.{name}", service)
 
     def model(self, name: str) -> str:
         """The value of the log's column `model` for an engine, also without opening it again."""
-        if use_of(name) not in self.models.known:
-            self.open_named(name)
-        return str(self.models.known[use_of(name)]["model"])
+        if engine_use(name) not in self.models.known:
+            self.open_named_engine(name)
+        return str(self.models.known[engine_use(name)]["model"])
 
     def seal(self) -> Generated:
         """Write the manifest, when nothing is missing that another run could add."""
@@ -515,11 +519,11 @@ class SamplingRun:
         self.journal.remove()
         return Generated(open_log(self.writer.path), self.failures, judging, notes)
 
-    def record_of_log(self) -> tuple[Log, dict[str, Any], Judging | None, tuple[str, ...]]:
+    def record_of_log(self) -> tuple[Log, dict[str, Any], JudgingCounts | None, tuple[str, ...]]:
         """The rows that were written, what their manifest says, how answers were judged, and what was counted of gold.
         ThinkbackError where another run could add to them, or there are none.
         """
-        self.queue.check()
+        self.queue.check_failures()
         log = self.writer.log()
         if not any(log.has(table) for table in ("traces", *ROWS)):
             if not self.failed:
@@ -532,9 +536,9 @@ class SamplingRun:
         plan, recipe = self.plan, self.plan.recipe
         for step in (*recipe.steps, *recipe.loop):
             self.model(step.engine)  # known by now, except where a run of an older version began, or all failed
-        self.record()
+        self.record_engines()
         left_out = Counter(cause for _, cause in self.failed.values())
-        models, judging = self.models.known, samples.judging(log, recipe.answers, self.cache)
+        models, judging = self.models.known, samples.judging_counts(log, recipe.answers, self.cache)
         source = source_of_run(
             recipe, plan.identity, models, self.context, self.seconds, self.services_s, self.failures
         )
@@ -571,7 +575,7 @@ class SamplingRun:
         self.queue.cancel()
         for name, engine in self.engines.items():
             with suppress(ThinkbackError, OSError):  # what ended the run is said already
-                self.models.record(use_of(name), engine)
+                self.models.record(engine_use(name), engine)
             engine.close()
 
 
@@ -590,20 +594,20 @@ def seal_unfinished(out: Path) -> Generated:
     ThinkbackError where it has no traces, or its recipe is gone or says something else now.
     """
     with Journal(out) as journal:
-        origin, models = journal.saved(ORIGIN), journal.saved(MODELS)
+        origin, models = journal.stored_mapping(ORIGIN), journal.stored_mapping(MODELS)
     if not origin or not set(models) - {EMBEDDING}:
         raise IncompleteError(
             f"`{out}` is an unfinished run that {'has no answer yet' if origin else 'does not know its recipe'}: run"
             f" the recipe again, with {argument('with_failures')}"
         )
-    plan = plan_again(origin)
+    plan = plan_from_journal(origin)
     names = {id(engine): name for name, engine in plan.recipe.engines.items()}
 
-    def silent(recipe: Recipe) -> Engine:
+    def silent_engine(recipe: Recipe) -> Engine:
         unknown = {"name": recipe.engine.kind, "model": recipe.engine.model}
-        return _SilentEngine(models.get(use_of(names.get(id(recipe.engine), "")), unknown))
+        return _SilentEngine(models.get(engine_use(names.get(id(recipe.engine), "")), unknown))
 
-    return generate(plan, out, silent, with_failures=True)
+    return generate(plan, out, silent_engine, with_failures=True)
 
 
 class _SilentEngine:

@@ -48,7 +48,7 @@ class Service(Protocol):
         """The manifest's record."""
 
 
-def texts_of(request: Any) -> Sequence[Any]:
+def texts_to_score(request: Any) -> Sequence[Any]:
     """The texts that a request has scored."""
     return (request.text,) if type(request) is Verify else request.texts
 
@@ -73,7 +73,7 @@ class ClassifierScore(TextReading):
 
     def opened(self, recipe: Recipe, place: str) -> Service:
         """The classifier, loaded."""
-        model = recipe.model(self.model)
+        model = recipe.resolve_model(self.model)
         trained = read_classifier(model)
         if self.prompt is not None:
             template = recipe.prompts[self.prompt]
@@ -81,7 +81,7 @@ class ClassifierScore(TextReading):
             template = parse_template("classifier.json", f"{trained.prompt}\n")
         else:
             raise RequiredError(f"`{place}`: the model's folder keeps no prompt: name a file in `prompt`")
-        base = None if self.base is None else recipe.model(self.base)
+        base = None if self.base is None else recipe.resolve_model(self.base)
         return _Classifier(self, template, open_classifier(model, self, base, place))
 
 
@@ -92,7 +92,7 @@ class _Classifier:
     reader: Reader
 
     def answer(self, requests: Sequence[Demand]) -> list[Scores]:
-        ids = [[self._ids(fields_of(one, text, more)) for text in texts_of(one)] for one, more in requests]
+        ids = [[self._ids(fields_of(one, text, more)) for text in texts_to_score(one)] for one, more in requests]
         return read_scores(self.reader, ids, self._scores)
 
     def _ids(self, fields: Mapping[str, str]) -> TokenIds:
@@ -121,15 +121,20 @@ class JudgeScore(Checked):
 
     def loop(self, recipe: Recipe, request: Any, fields: Mapping[str, str]) -> Steps:
         """Asks for the score of each text."""
-        prompts = [recipe.prompts[self.prompt].render(fields_of(request, one, fields)) for one in texts_of(request)]
+        prompts = [
+            recipe.prompts[self.prompt].render(fields_of(request, one, fields)) for one in texts_to_score(request)
+        ]
         replies = []
         for prompt in prompts:
             replies += yield Ask(prompt, self.max_tokens, temperature=self.temperature, engine=self.engine)
-        costs = {name: _sum(replies, name) for name in ("prompt_tokens", "completion_tokens", "latency_s", "device_s")}
+        costs = {
+            name: _sum_of_costs(replies, name)
+            for name in ("prompt_tokens", "completion_tokens", "latency_s", "device_s")
+        }
         return Scores(tuple(read_number(one.text, self.read, self.key) for one in replies), **costs, calls=len(replies))
 
 
-def _sum(replies: Sequence[Any], name: str) -> Any:
+def _sum_of_costs(replies: Sequence[Any], name: str) -> Any:
     parts = [getattr(one, name) for one in replies]
     return None if None in parts else sum(parts)
 
@@ -164,12 +169,12 @@ class FunctionSettings(Checked):
 
     def opened(self, recipe: Recipe, place: str) -> Service:
         """The function, from its file."""
-        return self.service(self.rule, named_in_file(self.rule, recipe.find, "functions"), self.at_once)
+        return self.service(self.rule, named_in_file(self.rule, recipe.resolve_path, "functions"), self.at_once)
 
 
 class _ScoreFunction(_Function):
     def answer_one(self, request: Any) -> Scores:
-        texts, began = list(texts_of(request)), time.perf_counter()
+        texts, began = list(texts_to_score(request)), time.perf_counter()
         with user_code(f"`{self.rule}`"):
             values = list(self.function(texts))
             numbers = tuple(None if one is None else float(one) for one in values)
@@ -216,7 +221,7 @@ class Services:
     def __init__(self, recipe: Recipe):
         self.recipe = recipe
         self.settings = {
-            (table, name): _read(table, name, given)
+            (table, name): _read_service(table, name, given)
             for table, tables in (("score", recipe.score), ("search", recipe.search))
             for name, given in tables.items()
         }
@@ -233,13 +238,13 @@ class Services:
         """The answers to requests that are due at one time."""
         return self._service(table, name).answer(requests)
 
-    def threads(self, table: str, name: str) -> int:
+    def thread_count(self, table: str, name: str) -> int:
         """How many requests a service answers at one time on threads of their own; 0 for one that answers all that are
         due at once.
         """
         return int(getattr(self._service(table, name), "at_once", 0))
 
-    def look(self, request: Passages | Neighbours) -> Any:
+    def corpus_answer(self, request: Passages | Neighbours) -> Any:
         """What a corpus has of some passages. ThinkbackError where it has none of them, or the table is no corpus."""
         corpus = self.corpus_of(request.index)
         if type(request) is Neighbours:
@@ -281,7 +286,7 @@ class Services:
         return {f"{table}.{name}": dict(service.describe()) for (table, name), service in self.opened.items()}
 
 
-def _read(table: str, name: str, given: Mapping[str, Any]) -> Any:
+def _read_service(table: str, name: str, given: Mapping[str, Any]) -> Any:
     place, kinds = f"{table}.{name}", KINDS[table]
     kind = given.get("kind")
     if kind not in kinds:

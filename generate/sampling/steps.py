@@ -12,11 +12,11 @@ from generate.engines.thoughts import with_thoughts
 from generate.journal.queue import JournalCall
 from generate.loops.requests import Read, Steps, Together
 from generate.recipes.recipe import PoolStep, Recipe
-from generate.sampling.context import Attempt, Prepared, finalizer_prompt, prompt_of
+from generate.sampling.context import AttemptTexts, PreparedExample, finalizer_prompt, prompt_of
 from generate.sampling.samples import ask_finalizer, ask_samples
 
 LoggedTables = Mapping[str, Sequence[Mapping[str, Any]]]
-Attempts = Mapping[tuple[str, int], Attempt]
+Attempts = Mapping[tuple[str, int], AttemptTexts]
 """What was answered before a step, by pool and sample."""
 
 
@@ -32,47 +32,49 @@ class RecipeSteps:
         # the attempts whose answers later prompts name
         self._named = {(s.of, s.of_sample) for s in recipe.revise if "answer" in recipe.prompts[s.prompt].fields}
 
-    def first(self, example: Prepared, logged: LoggedTables) -> list[Steps]:
+    def first_loops(self, example: PreparedExample, logged: LoggedTables) -> list[Steps]:
         """The loops that an example begins with. logged: its rows in the log that is added to, for revisions."""
-        loops = [self._pool(step, example, {}) for step in self.recipe.sample]
+        loops = [self._pool_loop(step, example, {}) for step in self.recipe.sample]
         for step in self._on_log:
             if (row := logged_attempt(logged, step)) is not None:
-                loops.append(self._pool(step, example, {(step.of, step.of_sample): attempt_of_row(row)}))
+                loops.append(self._pool_loop(step, example, {(step.of, step.of_sample): attempt_of_row(row)}))
         return loops
 
-    def _pool(self, step: PoolStep, example: Prepared, before: Attempts) -> Steps:
+    def _pool_loop(self, step: PoolStep, example: PreparedExample, before: Attempts) -> Steps:
         """All traces of a step, side by side."""
         prompt = prompt_of(self.recipe, step, example, lambda *place: before.get(place))
         per_call = self.recipe.engine_of(step.engine).samples_at_once(step.samples)
         if prompt is not None:
             places = range(step.samples)
             calls = ask_samples(step, self.recipe.seed, example.example_id, prompt, places, per_call)
-            yield from _beside([self._samples(step, example, before, call) for call in calls])
+            yield from _beside([self._samples_loop(step, example, before, call) for call in calls])
 
-    def _samples(self, step: PoolStep, example: Prepared, before: Attempts, call: JournalCall) -> Steps:
+    def _samples_loop(self, step: PoolStep, example: PreparedExample, before: Attempts, call: JournalCall) -> Steps:
         """The traces that come with one call."""
         completions = yield call
         drawn = zip(call.samples, completions, strict=True)
         goes_on = self.recipe.finalizer is not None and step.finalize
         traces = [(i, one) for i, one in drawn if one is not None and (goes_on or (step.pool, i) in self._revisions)]
-        yield from _beside([self._trace(step, example, before, *one) for one in traces])
+        yield from _beside([self._trace_loop(step, example, before, *one) for one in traces])
 
-    def _trace(self, step: PoolStep, example: Prepared, before: Attempts, index: int, completion: Completion) -> Steps:
+    def _trace_loop(
+        self, step: PoolStep, example: PreparedExample, before: Attempts, index: int, completion: Completion
+    ) -> Steps:
         """What follows from a sample: its finalizer, and its revisions with its answer."""
         rule, revisions = self.recipe.finalizer, self._revisions.get((step.pool, index), ())
         finalized = rule is not None and step.finalize
         parent = before[step.of, step.of_sample] if step.joined and step.of is not None else None
         named, answer = (step.pool, index) in self._named, None
         if finalized or named:
-            answer = yield Read(*answering(completion, parent))
+            answer = yield Read(*answer_text(completion, parent))
         if rule is not None and finalized and answer is None and completion.tool_calls is None:
             whole = with_thoughts(completion.reasoning, completion.text)
             whole = whole if parent is None else with_thoughts(parent.reasoning, parent.text) + whole
             prompt = finalizer_prompt(self.recipe, example, whole)
             (final,) = yield ask_finalizer(rule, self.recipe.seed, example.example_id, step.pool, prompt, index)
-            answer = (yield Read(*answering(final))) if final is not None and named else None
-        after = {**before, (step.pool, index): Attempt(completion.text, answer, completion.reasoning)}
-        yield from _beside([self._pool(one, example, after) for one in revisions])
+            answer = (yield Read(*answer_text(final))) if final is not None and named else None
+        after = {**before, (step.pool, index): AttemptTexts(completion.text, answer, completion.reasoning)}
+        yield from _beside([self._pool_loop(one, example, after) for one in revisions])
 
 
 def _beside(loops: Sequence[Steps]) -> Steps:
@@ -90,12 +92,12 @@ def logged_attempt(tables: LoggedTables, step: PoolStep) -> Mapping[str, Any] | 
     return next((row for row in there if row.get("text") is not None), None)
 
 
-def attempt_of_row(row: Mapping[str, Any]) -> Attempt:
+def attempt_of_row(row: Mapping[str, Any]) -> AttemptTexts:
     """What a revision reads of a trace in a log."""
-    return Attempt(row["text"], row.get("answer"), row.get("reasoning"))
+    return AttemptTexts(row["text"], row.get("answer"), row.get("reasoning"))
 
 
-def answering(completion: Completion, parent: Attempt | Completion | None = None) -> tuple[str | None, bool]:
+def answer_text(completion: Completion, parent: AttemptTexts | Completion | None = None) -> tuple[str | None, bool]:
     """The text that an answer is read from, behind that of the attempt it goes on from, and whether its limit cut it
     off. A tool call has none.
     """

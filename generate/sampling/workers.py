@@ -22,16 +22,16 @@ class Workers:
         self.busy = 0
         """Pieces of work that were not given back yet."""
 
-    def begin(self, service: Hashable, mark: Any, work: Callable[[], Any], most: int) -> None:
+    def begin_work(self, service: Hashable, mark: Any, work: Callable[[], Any], most: int) -> None:
         """Do a piece of work, with at most so many of its service at one time. mark: what `finished` gives with it."""
         due = self._due.setdefault(service, SimpleQueue())
         due.put((mark, work))
         self.busy += 1
         if self._threads[service] < most:
             self._threads[service] += 1
-            threading.Thread(target=self._serve, args=(due,), daemon=True).start()
+            threading.Thread(target=self._run_thread, args=(due,), daemon=True).start()
 
-    def finished(self, wait_s: float | None = None) -> list[Finished]:
+    def finished_work(self, wait_s: float | None = None) -> list[Finished]:
         """What is done; waits for the first so long, or without a limit. Empty where nothing was begun."""
         finished: list[Finished] = []
         while self.busy and (wait_s != 0 or not self._finished.empty()):
@@ -43,7 +43,7 @@ class Workers:
             wait_s = 0
         return finished
 
-    def _serve(self, due: SimpleQueue[tuple[Any, Callable[[], Any]]]) -> None:
+    def _run_thread(self, due: SimpleQueue[tuple[Any, Callable[[], Any]]]) -> None:
         while True:
             mark, work = due.get()
             try:

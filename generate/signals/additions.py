@@ -13,7 +13,7 @@ from typing import Any
 
 from generate.recipes.prompting import read_template, read_whole
 from generate.recipes.recipe import EmbeddingSettings, read_chat_template, read_engine
-from generate.recipes.toml_file import naming, place_of, read_head, read_optional, read_toml, tables_of
+from generate.recipes.toml_file import name_file_in_errors, read_head, read_optional, read_toml, table_place, tables_of
 from generate.signals.checks import CheckFeatures
 from generate.signals.claim_features import ClaimFeatures
 from generate.signals.hidden_states import HiddenStates
@@ -44,11 +44,11 @@ def load_additions(recipe: str | Path, settings: Sequence[str] = ()) -> Addition
     ThinkbackError: one line that names the file and the key.
     """
     top, path = read_toml(recipe, settings)
-    with naming(path):
-        return _additions(top, path)
+    with name_file_in_errors(path):
+        return _read_additions(top, path)
 
 
-def _additions(top: Mapping[str, Any], path: Path) -> Additions:
+def _read_additions(top: Mapping[str, Any], path: Path) -> Additions:
     head, folder = read_head(top, path), path.resolve().parent
     additions = Additions(
         file=path.name,
@@ -57,25 +57,27 @@ def _additions(top: Mapping[str, Any], path: Path) -> Additions:
         seed=head.seed,
         engine=read_engine(top["engine"]) if "engine" in top else None,
         embedding=read_optional(EmbeddingSettings, top, "embedding"),
-        verify=_signals(top, "verify"),
-        features=_signals(top, "features"),
-        states=_signals(top, "states"),
+        verify=_read_signals(top, "verify"),
+        features=_read_signals(top, "features"),
+        states=_read_signals(top, "states"),
         prompts={},
     )
     prompts = {name: read_template(name, folder) for step in additions.steps for name in step.prompt_files}
     prompts |= read_chat_template(additions.engine, additions)
     for step in additions.steps:
-        prompts |= {name: read_whole(name, additions.find(name), "chat_template") for name in step.template_files}
+        prompts |= {
+            name: read_whole(name, additions.resolve_path(name), "chat_template") for name in step.template_files
+        }
     return replace(additions, prompts=prompts)
 
 
-def _signals(top: Mapping[str, Any], name: str) -> tuple[TraceSignal, ...]:
+def _read_signals(top: Mapping[str, Any], name: str) -> tuple[TraceSignal, ...]:
     return tuple(_read_signal(name, table) for table in tables_of(top, name))
 
 
 def _read_signal(name: str, table: Any) -> TraceSignal:
     """Reads one table of the list `name` as the kind of signal that it names."""
-    place, kinds = place_of(name, table), KINDS[name]
+    place, kinds = table_place(name, table), KINDS[name]
     if not isinstance(table, Mapping):
         raise InvalidError(f"`{place}` is {quote(table)}; it takes a table")
     kind = table.get("kind", DEFAULTS.get(name))
@@ -84,11 +86,11 @@ def _read_signal(name: str, table: Any) -> TraceSignal:
     if not isinstance(kind, str) or kind not in kinds:
         raise UnknownError(f"`{place}.kind` is {quote(kind)}; {suggest(str(kind), kinds)}")
     for key in table:
-        others = [name for name, other in kinds.items() if key in _keys(other)]
-        if others and key not in _keys(kinds[kind]):
+        others = [name for name, other in kinds.items() if key in _signal_keys(other)]
+        if others and key not in _signal_keys(kinds[kind]):
             raise ConflictError(f"`{place}.{key}` needs the kind {listed(others)}")
     return from_table(kinds[kind], {key: table[key] for key in table if key != "kind"}, place)
 
 
-def _keys(cls: type[TraceSignal]) -> frozenset[str]:
+def _signal_keys(cls: type[TraceSignal]) -> frozenset[str]:
     return frozenset(field.name for field in fields(cls))

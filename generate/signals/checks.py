@@ -70,7 +70,7 @@ _REACH = 80  # characters of a line that are looked at before and after an equat
 
 
 @dataclass(frozen=True)
-class _Side:
+class _EquationSide:
     """One side of an equation in a text. unit: the size of a plain number's last decimal, else 0. plain: whether it is
     one number.
     """
@@ -90,25 +90,27 @@ def _wrong_sum(text: str, cut: bool = False) -> bool:
     return any(_is_wrong_equation(text, match, cut) for match in _EQUATION.finditer(text))
 
 
-def _read_side(text: str) -> _Side | None:
+def _read_side(text: str) -> _EquationSide | None:
     """The value of a number or a sum of numbers; None for any other text."""
     stripped = text.strip()
     if _DATE.fullmatch(stripped) or _POINTED.search(stripped):
         return None
     plain = _GROUPED.sub("", stripped).translate(_PLAIN_SIGNS)
-    value = evaluated(plain)
+    value = evaluate_expression(plain)
     if value is None:
         return None
     decimals = _PLAIN.fullmatch(plain)
-    return _Side(plain, value, 10.0 ** -len(decimals[1]) if decimals and decimals[1] else 0.0, decimals is not None)
+    return _EquationSide(
+        plain, value, 10.0 ** -len(decimals[1]) if decimals and decimals[1] else 0.0, decimals is not None
+    )
 
 
-def evaluated(expression: str) -> float | None:
+def evaluate_expression(expression: str) -> float | None:
     """The value of an expression of numbers, + - * / and brackets; None for anything else."""
     if not expression or len(expression) > _LONGEST:
         return None
     try:
-        value = _evaluated(ast.parse(expression, mode="eval").body)
+        value = _evaluate_node(ast.parse(expression, mode="eval").body)
     except (SyntaxError, ValueError, ZeroDivisionError, OverflowError, RecursionError, MemoryError):
         return None
     return value if math.isfinite(value) else None
@@ -120,14 +122,14 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., float]] = {
 }  # fmt: skip
 
 
-def _evaluated(node: ast.AST) -> float:
+def _evaluate_node(node: ast.AST) -> float:
     match node:
         case ast.Constant(value=int() | float() as number):
             return float(number)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](_evaluated(left), _evaluated(right))
+            return _OPERATORS[type(op)](_evaluate_node(left), _evaluate_node(right))
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](_evaluated(operand))
+            return _OPERATORS[type(op)](_evaluate_node(operand))
     raise ValueError("not a sum")
 
 
@@ -163,7 +165,7 @@ def _is_wrong_equation(text: str, match: re.Match[str], cut: bool) -> bool:
     return False
 
 
-def _starts_term(before: str, side: _Side) -> bool:
+def _starts_term(before: str, side: _EquationSide) -> bool:
     """Whether the side begins a term of its own: the text before it does not belong to it."""
     near = before.rstrip(" \t")
     if not near.strip() or near.endswith("<<"):
@@ -208,13 +210,13 @@ def _ends_term(after: str) -> bool:
     return len(name) > 1 and name not in _AFTER and not name.endswith("ed")
 
 
-def _sides_agree(first: _Side, second: _Side) -> bool:
+def _sides_agree(first: _EquationSide, second: _EquationSide) -> bool:
     if math.isclose(first.value, second.value, rel_tol=_SAME_VALUE, abs_tol=_SAME_VALUE):
         return True
     return _is_rounded(first, second.value) or _is_rounded(second, first.value)
 
 
-def _is_rounded(side: _Side, value: float) -> bool:
+def _is_rounded(side: _EquationSide, value: float) -> bool:
     """Whether a decimal number may be `value` after rounding, or cutting off, at its last digit."""
     apart = abs(side.value - value)
     if apart <= 0.5 * side.unit * (1 + _SAME_VALUE):
@@ -222,13 +224,13 @@ def _is_rounded(side: _Side, value: float) -> bool:
     return apart < side.unit * (1 - _SAME_VALUE) and abs(side.value) < abs(value)
 
 
-def _is_range(side: _Side, other: _Side) -> bool:
+def _is_range(side: _EquationSide, other: _EquationSide) -> bool:
     """Whether the side is a range of numbers and no difference: `9-12 = 40 students`."""
     ends = _RANGE.fullmatch(side.text)
     return ends is not None and int(ends[1]) < int(ends[2]) and other.value >= 0
 
 
-def _continues_sum(first: _Side, second: _Side) -> bool:
+def _continues_sum(first: _EquationSide, second: _EquationSide) -> bool:
     """Whether a sum continues from its own result: `5 + 3 = 8 * 2 = 16`."""
     leading = _LEADING.match(second.text)
     return (
@@ -236,7 +238,7 @@ def _continues_sum(first: _Side, second: _Side) -> bool:
     )
 
 
-def _may_be_converted(first: _Side, second: _Side) -> bool:
+def _may_be_converted(first: _EquationSide, second: _EquationSide) -> bool:
     """Whether a number with a unit may be the other one in a unit of another size, or in whole things."""
     if "/" in first.text and second.unit == 0 and abs(first.value - second.value) < 1:
         return True
@@ -387,7 +389,7 @@ def _stands_alone(before: str, after: str) -> bool:
 def _side_difference(equation: str, letter: str, value: Fraction) -> float | None:
     """The equation's left side less its right, relative to their size, with `value` in place of the unknown."""
     substituted = equation.replace(letter, f"({value.numerator}/{value.denominator})")
-    first, second = (evaluated(side.strip(" .")) for side in substituted.split("="))
+    first, second = (evaluate_expression(side.strip(" .")) for side in substituted.split("="))
     if first is None or second is None:
         return None
     return (first - second) / max(1.0, abs(first), abs(second))

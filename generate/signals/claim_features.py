@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from generate.signals import numeric, similarity
-from generate.signals.feature_signals import SHARED, EmbeddingWorker, JustificationSignal, too_long
+from generate.signals.feature_signals import SHARED, EmbeddingWorker, JustificationSignal, too_long_reasons
 from generate.signals.signal import Additions
 from generate.traces.block import TraceBlock
 from toolkit.errors import RequiredError, suggest
@@ -29,10 +29,10 @@ class _ClaimWorker(EmbeddingWorker):
         claims = [row["question"] for row in examples]
         evidence = [_passages(row[self.step.evidence]) for row in examples]
         texts = self.step.justifications(rows["text"])
-        parts = similarity.chunks([passage for passages in evidence for passage in passages], self.embedder)
+        parts = similarity.encoder_chunks([passage for passages in evidence for passage in passages], self.embedder)
         sizes = iter([len(listed) for listed in parts])
         flat = [part for listed in parts for part in listed]
-        unit = similarity.embedded([*claims, *texts.to_list(), *flat], self.embedder)
+        unit = similarity.embed_texts([*claims, *texts.to_list(), *flat], self.embedder)
         of_claim, of_text, of_passage = np.split(unit, [len(claims), 2 * len(claims)])
         counts = np.array([sum(next(sizes) for _ in passages) for passages in evidence], dtype=np.int64)
         joined = pl.Series(["\n".join(passages) for passages in evidence], dtype=pl.String)
@@ -41,9 +41,9 @@ class _ClaimWorker(EmbeddingWorker):
             "evidence_similarity": similarity.evidence_similarity(of_passage, counts, of_text),
             "claim_numeric_coverage": numeric.claim_numeric_coverage(pl.Series(claims, dtype=pl.String), texts),
             "evidence_numeric_grounding": numeric.evidence_numeric_grounding(texts, joined),
-            "length": numeric.length(texts, self.step.long),
+            "length": numeric.length_share(texts, self.step.long),
         }
-        return values, too_long(rows, np.isnan(of_claim).any(axis=1) | np.isnan(of_text).any(axis=1))
+        return values, too_long_reasons(rows, np.isnan(of_claim).any(axis=1) | np.isnan(of_text).any(axis=1))
 
 
 @dataclass(frozen=True, kw_only=True)

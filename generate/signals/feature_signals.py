@@ -96,7 +96,7 @@ class EmbeddingWorker(FeatureWorker):
             self.embedder: Embedder = work.embedder
             return
         assert work.additions.embedding is not None  # the recipe was checked
-        folder = work.additions.find(work.additions.embedding.model)
+        folder = work.additions.resolve_path(work.additions.embedding.model)
         self.embedder = MeanPooling(folder, batch_tokens=step.batch_tokens, device=step.device)
 
     def describe(self) -> Mapping[str, Any]:
@@ -141,13 +141,13 @@ class PeerSignal(JustificationSignal):
     """The end of the column's name."""
 
     @property
-    def earlier(self) -> bool:
+    def has_earlier_peers(self) -> bool:
         """Whether only earlier traces are peers."""
         return self.peers == "earlier"
 
     @property
     def features(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (f"{'earlier' if self.earlier else 'peer'}_{self.what}",)
+        return (f"{'earlier' if self.has_earlier_peers else 'peer'}_{self.what}",)
 
 
 def peer_groups(rows: pl.DataFrame) -> np.ndarray:
@@ -155,7 +155,7 @@ def peer_groups(rows: pl.DataFrame) -> np.ndarray:
     return rows.select(pl.struct("example_id", "pool").rle_id().alias("group"))["group"].to_numpy().astype(np.int64)
 
 
-def too_long(rows: pl.DataFrame, flagged: np.ndarray) -> dict[str, str]:
+def too_long_reasons(rows: pl.DataFrame, flagged: np.ndarray) -> dict[str, str]:
     """The traces whose text, or claim, is too long for the encoder, each with that as reason."""
     reason = "the text or its claim is longer than the encoder takes, so it has no similarity"
     return dict.fromkeys(rows.filter(pl.Series(flagged))["trace_id"], reason)

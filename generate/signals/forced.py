@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from generate.engines.base import Message
 from generate.engines.thoughts import with_thoughts
 from generate.passes.batching import TokenIds
-from generate.passes.reader import Pass, Reader, TextReading, encode_trace, open_reader, sampled_ids
+from generate.passes.reader import ReadBatch, Reader, TextReading, encode_trace, open_reader, sampled_ids
 from generate.signals.signal import Additions, BlockRows, TraceSignal, Worker, WorkerInput, score_rows
 from generate.traces.block import READ, Texts, TraceBlock, original_prompt
 from generate.traces.log_origins import chat_template_of, prompts_of_pools, stopped_pools
@@ -75,31 +75,34 @@ class ReadingWorker(Worker):
     def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> TokenIds:
         """The token ids that the model reads for a trace."""
 
-    def unfit(self, text: TokenIds) -> str | None:
+    def unfit_reason(self, text: TokenIds) -> str | None:
         """The reason why a text cannot be used; None where it can."""
-        return self.reader.too_long(text)
+        return self.reader.too_long_text(text)
 
-    def differs(self, row: Mapping[str, Any], text: TokenIds) -> str | None:
+    def length_difference(self, row: Mapping[str, Any], text: TokenIds) -> str | None:
         """A sentence on a text whose number of tokens differs from the logged one; None where it does not."""
         return None
 
-    def fitting(self, block: TraceBlock) -> _FittingTexts:
+    def fitting_texts(self, block: TraceBlock) -> _FittingTexts:
         """The texts of a block that the model can read, with a record of those that it can't."""
         read = [(row, self.ids(block, row)) for row in block.rows]
-        why = {row["trace_id"]: self.unfit(text) for row, text in read}
+        why = {row["trace_id"]: self.unfit_reason(text) for row, text in read}
         texts = [(text, row) for row, text in read if why[row["trace_id"]] is None]
         skipped = tuple((trace, reason) for trace, reason in why.items() if reason is not None)
-        reasons = ((row["trace_id"], self.differs(row, text)) for text, row in texts)
+        reasons = ((row["trace_id"], self.length_difference(row, text)) for text, row in texts)
         recounted = tuple((trace, reason) for trace, reason in reasons if reason is not None)
         return _FittingTexts([text for text, _ in texts], [row for _, row in texts], skipped, recounted)
 
-    def scored(
-        self, block: TraceBlock, advance: Advance, scores: Callable[[Pass, list[TokenIds]], Iterable[Mapping[str, Any]]]
+    def verification_rows(
+        self,
+        block: TraceBlock,
+        advance: Advance,
+        scores: Callable[[ReadBatch, list[TokenIds]], Iterable[Mapping[str, Any]]],
     ) -> BlockRows:
         """Makes a verification for each trace that fits. `scores` returns its score, and further columns, from a pass
         and the texts in it.
         """
-        fit = self.fitting(block)
+        fit = self.fitting_texts(block)
         texts, traces = fit.texts, fit.traces
         rows: list[dict[str, Any]] = [{} for _ in traces]
         for read in self.reader.read(texts):
@@ -129,7 +132,7 @@ class ForcedWorker(ReadingWorker):
         super().__init__(step, work)
         additions, log = work.additions, work.log
         self.prompts = prompts_of_pools(log, work.pools, step.prompt, step.prompts, additions.prompts)
-        self.reader = open_reader(additions.model(str(step.model)), self.head, step, step.place_in_recipe)
+        self.reader = open_reader(additions.resolve_model(str(step.model)), self.head, step, step.place_in_recipe)
         template, options = chat_template_of(log, work.pools, self.reader.files)
         if step.chat_template is not None:
             template = additions.prompts[step.chat_template].text
@@ -139,7 +142,7 @@ class ForcedWorker(ReadingWorker):
         chats = sorted({bool(prompt.parts) for prompt in self.prompts.values()})
         self.ends = {chat: _end_token(self.reader, chat) for chat in chats}
         self.stopped = stopped_pools(log)
-        ends = (self.reader.tokens.end, *self.ends.values(), *self.reader.files.end_tokens())
+        ends = (self.reader.tokens.end_token, *self.ends.values(), *self.reader.files.end_tokens())
         self.all_ends = frozenset(end for end in ends if end is not None)
 
     def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> TokenIds:
@@ -150,15 +153,15 @@ class ForcedWorker(ReadingWorker):
         ids = sampled_ids(tokens, row.get("completion_ids"), text, self.all_ends, stopped)
         if ids is None:
             whole = with_thoughts(row.get("reasoning"), text)
-            return encode_trace(tokens, prompt, whole, end if self._ended(row) else None)
+            return encode_trace(tokens, prompt, whole, end if self._model_ended_text(row) else None)
         ended = bool(ids) and ids[-1] in self.all_ends
         if self.step.end == "never" and ended:
             ids = ids[:-1]
-        elif self.step.end == "always" and self._ended(row) and not ended and end is not None:
+        elif self.step.end == "always" and self._model_ended_text(row) and not ended and end is not None:
             ids = (*ids, end)
         return TokenIds(tuple(tokens.encode(prompt)) if prompt else (), ids)
 
-    def differs(self, row: Mapping[str, Any], text: TokenIds) -> str | None:
+    def length_difference(self, row: Mapping[str, Any], text: TokenIds) -> str | None:
         """A sentence on a text with unlogged tokens that has another number of tokens than logged; else None."""
         logged = row["completion_tokens"]
         if text.counted is None or logged is None or row["finalizer_used"] or row["tokens_estimated"]:
@@ -180,7 +183,7 @@ class ForcedWorker(ReadingWorker):
             **(chat if True in self.ends else {}),
         }
 
-    def _ended(self, row: Mapping[str, Any]) -> bool:
+    def _model_ended_text(self, row: Mapping[str, Any]) -> bool:
         """Whether the model that wrote the text ended it, as far as the log tells."""
         if self.step.end != "auto":
             return self.step.end == "always" and row["finish_reason"] != "length"
@@ -194,7 +197,7 @@ def _end_token(reader: Reader, chat: bool) -> int | None:
     """The id of the token that ends an answer. After a chat it is what the template writes there, if the model's
     settings know it as an end; else the tokenizer's; else the lowest in the settings.
     """
-    end = reader.tokens.end
+    end = reader.tokens.end_token
     known = {i for i in reader.files.end_tokens() if i < len(reader.tokens.tokenizer)}  # a config may be another's
     if chat:
         chat_messages = (Message("user", "question"), Message("assistant", "answer"))

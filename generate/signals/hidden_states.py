@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from generate.engines.weights import find_model, installed
+from generate.engines.weights import find_model, require_extra
 from generate.passes.batching import TokenIds
 from generate.passes.reader import states_at
 from generate.passes.sharing import can_share_prompts, read_completions
@@ -33,7 +33,7 @@ KEY_BYTES = 32
 
 
 @dataclass(frozen=True)
-class _Span:
+class _PlaceRange:
     """A range of places in a text, both ends included, counted from one side of it."""
 
     first: int = setting()
@@ -48,7 +48,7 @@ class _Span:
 def _read_places(value: Any, place: str) -> tuple[int, ...]:
     """Reads a list of layers or tokens, each once, or a range `{ first = -16, last = -1 }`."""
     if isinstance(value, Mapping):
-        span = from_table(_Span, value, place)
+        span = from_table(_PlaceRange, value, place)
         return tuple(range(span.first, span.last + 1))
     listed = as_kind(tuple[int, ...], value)
     if not listed or len(set(listed)) < len(listed):
@@ -86,17 +86,17 @@ class _StatesWorker(ForcedWorker):
             "grid": self.step.grid,
         }
 
-    def unfit(self, text: TokenIds) -> str | None:
+    def unfit_reason(self, text: TokenIds) -> str | None:
         """The reason why a text is too long, or lacks all places asked for; None where it can be read."""
         count = len(text.completion)
         if not count:
             return "the text has no tokens"
         if not any(-count <= token < count for token in self.step.tokens):
             return f"the text has {count} tokens, none of the requested ones"
-        return super().unfit(text)
+        return super().unfit_reason(text)
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
-        fit = self.fitting(block)
+        fit = self.fitting_texts(block)
         frames = [self._frame([], [], np.zeros((0, 0, 0, self.reader.hidden_size)), np.zeros((0, 0), bool))]
         for read, group in read_completions(self.reader, fit.texts, self.keeps):
             states, there = states_at(read, group, self.step.layers, self.step.tokens)
@@ -197,5 +197,5 @@ class HiddenStates(TeacherForced):
 
     def _dimension(self, additions: Additions) -> int:
         """The length of a hidden state, by the model's config."""
-        installed("generate", "huggingface_hub", "transformers")
-        return find_model(additions.model(self.model), None, download=False).hidden_size()
+        require_extra("generate", "huggingface_hub", "transformers")
+        return find_model(additions.resolve_model(self.model), None, download=False).hidden_size()

@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from generate.engines.base import FAILED, Call, Completion, Engine, Prompt, summed
+from generate.engines.base import FAILED, Call, Completion, Engine, Prompt, summed_cost
 from generate.journal.events import Answered
-from generate.journal.queue import JournalCall, Queue, tokens_of
+from generate.journal.queue import JournalCall, JournalQueue, tokens_of
 from generate.recipes.prompting import Template
 from generate.recipes.recipe import seed_of
 from generate.signals.signal import (
@@ -53,7 +53,7 @@ COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "device_s")
 
 
 @dataclass(frozen=True)
-class _Question:
+class _JudgeQuestion:
     """A question to a judge about one trace or several. `key` names it in the journal."""
 
     key: str
@@ -64,7 +64,7 @@ class _Question:
 class _OpenQuestion:
     """A question on its way, with its loop."""
 
-    question: _Question
+    question: _JudgeQuestion
     loop: Generator[JournalCall, Completion, float | None]
 
 
@@ -78,11 +78,13 @@ class _PromptedWorker(Worker):
         super().__init__(step, work)
         self.template = work.additions.prompts[step.prompt]
         check_fields(self.template, work.log, step.fields)
-        self.queue = Queue(work.journal, f"`{step.name}`", self._open_engine)
+        self.queue = JournalQueue(work.journal, f"`{step.name}`", self._open_engine)
         self.engine: Engine | None = None
         self.answers: dict[str, dict[int, Completion]] = {}
         self.failed: dict[str, tuple[str, str]] = {}
-        self.later: tuple[TraceBlock, list[_Question]] | None = None  # the next block, until its questions are asked
+        self.later: tuple[TraceBlock, list[_JudgeQuestion]] | None = (
+            None  # the next block, until its questions are asked
+        )
         self.begun: set[str] = set()  # questions that were asked, or had an answer, of the block at hand and the next
         self.open: dict[str, _OpenQuestion] = {}  # those of them that wait for an answer
         self.read, self.unread, self.said = work.existing, 0, ""
@@ -91,7 +93,7 @@ class _PromptedWorker(Worker):
 
     def _note(self, event: Answered) -> None:
         """Note an answered call."""
-        self.queue.note(event)
+        self.queue.note_earlier_answer(event)
         if event.completion is None:
             self.failed[event.about] = event.failure or "", event.cause or FAILED
         else:
@@ -108,13 +110,13 @@ class _PromptedWorker(Worker):
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         """Asks about a block's traces; returns rows for those whose judgement could be read."""
         questions = list(self.step.questions(block.rows))
-        self._ask(block, questions, advance)
+        self._ask_questions(block, questions, advance)
         self.begun.difference_update(question.key for question in questions)
         if self.work.with_failures:
-            for _, answered in self.queue.give_up():
+            for _, answered in self.queue.make_failures_final():
                 for sample in answered:
                     self._note(sample)
-        self.queue.check()
+        self.queue.check_failures()
         rows: list[dict[str, Any]] = []
         refused: list[tuple[str, str, str]] = []
         unreadable: list[tuple[str, ...]] = []
@@ -144,7 +146,7 @@ class _PromptedWorker(Worker):
         if self.engine is not None:
             self.engine.close()
 
-    def _ask(self, block: TraceBlock, questions: Sequence[_Question], advance: Advance) -> None:
+    def _ask_questions(self, block: TraceBlock, questions: Sequence[_JudgeQuestion], advance: Advance) -> None:
         """Ask until each question is readable or has no further attempt: no more than `MAX_UNREADABLE` before one is.
         With the first answer to a question its traces are counted, as many as it is about. Once all are asked and one
         is readable, those of the next block are asked, too.
@@ -153,24 +155,24 @@ class _PromptedWorker(Worker):
         for begun, question in enumerate(questions, start=1):
             if question.key in self.answers or question.key in self.failed:
                 advance(len(question.rows))
-            self._begin(block, question)
+            self._begin_question(block, question)
             while not self.read and begun >= MAX_UNREADABLE and self.queue.waiting:
-                self._take(keys, advance)
+                self._take_answers(keys, advance)
         while keys & self.open.keys():
             if self.later is not None and self.read:
                 later, self.later = self.later, None
                 for question in later[1]:
-                    self._begin(later[0], question)
-            self._take(keys, advance)
+                    self._begin_question(later[0], question)
+            self._take_answers(keys, advance)
 
-    def _begin(self, block: TraceBlock, question: _Question) -> None:
+    def _begin_question(self, block: TraceBlock, question: _JudgeQuestion) -> None:
         """Ask a question unless it was asked, or is answered."""
         if question.key not in self.begun:
             self.begun.add(question.key)
-            loop = self.step.judged(question, partial(self._call, block, question))
-            self._go_on(_OpenQuestion(question, loop), next(loop))
+            loop = self.step.judging_loop(question, partial(self._call, block, question))
+            self._continue_loop(_OpenQuestion(question, loop), next(loop))
 
-    def _take(self, keys: Collection[str], advance: Advance) -> None:
+    def _take_answers(self, keys: Collection[str], advance: Advance) -> None:
         """Record some answers, and let the loops that they belong to go on."""
         for one, answered in self.queue.completed():
             for sample in answered:
@@ -180,9 +182,9 @@ class _PromptedWorker(Worker):
                 if answered:
                     if one.samples == (0,) and one.about in keys:
                         advance(len(going.question.rows), tokens_of(answered))
-                    self._go_on(going, one)
+                    self._continue_loop(going, one)
 
-    def _go_on(self, going: _OpenQuestion, call: JournalCall) -> None:
+    def _continue_loop(self, going: _OpenQuestion, call: JournalCall) -> None:
         """Have a loop's call answered, by the journal where it has been; one that failed ends the loop."""
         question = going.question
         try:
@@ -190,13 +192,13 @@ class _PromptedWorker(Worker):
                 given = self.answers.get(question.key, {})
                 if call.samples[0] not in given:
                     self.open[question.key] = going
-                    self.queue.ask([call])
+                    self.queue.submit_calls([call])
                     return
                 call = going.loop.send(given[call.samples[0]])
         except StopIteration as end:
-            self._count(question, end.value)
+            self._count_question(question, end.value)
 
-    def _count(self, question: _Question, number: float | None) -> None:
+    def _count_question(self, question: _JudgeQuestion, number: float | None) -> None:
         """Count a question as read or unreadable. UnreadableError where all are unreadable, and they are many."""
         if number is not None:
             self.read += 1
@@ -206,7 +208,7 @@ class _PromptedWorker(Worker):
         if not self.read and self.unread >= MAX_UNREADABLE:
             raise self._unreadable_error()
 
-    def _verdict(self, question: _Question, given: Sequence[Completion]) -> float | None:
+    def _verdict(self, question: _JudgeQuestion, given: Sequence[Completion]) -> float | None:
         """The first number that can be read of some answers; None where there is none."""
         numbers = (self.step.read_number(one.text, question) for one in given)
         return next((number for number in numbers if number is not None), None)
@@ -223,11 +225,11 @@ class _PromptedWorker(Worker):
             self.engine = self.work.open_engine(self.work.additions)
         return self.engine
 
-    def _call(self, block: TraceBlock, question: _Question, number: int) -> JournalCall:
+    def _call(self, block: TraceBlock, question: _JudgeQuestion, number: int) -> JournalCall:
         step = self.step
         call = Call(
             key=f"{question.key}/{step.name}/{number}",
-            prompt=step.ask(self.template, block, question),
+            prompt=step.question_prompt(self.template, block, question),
             seeds=(seed_of(self.work.additions.seed, question.key, step.name, number),),
             temperatures=(step.retry_temperature if number else step.temperature,),
             max_tokens=step.max_tokens,
@@ -235,11 +237,11 @@ class _PromptedWorker(Worker):
         )
         return JournalCall(call, question.key, "", (number,))
 
-    def _rows(self, question: _Question, number: float, answer: Sequence[Completion]) -> list[dict[str, Any]]:
+    def _rows(self, question: _JudgeQuestion, number: float, answer: Sequence[Completion]) -> list[dict[str, Any]]:
         """The row of each trace in a question. That of the lowest sample index has the costs, others have 0."""
         lowest = min(question.rows, key=lambda row: row["sample_index"])
-        costs = {name: summed(answer, name) for name in COSTS}
-        scores = self.step.scored(number, question)
+        costs = {name: summed_cost(answer, name) for name in COSTS}
+        scores = self.step.scored_traces(number, question)
         return [
             self.step.verification_row(row, **score, **(costs if row is lowest else dict.fromkeys(costs, 0)))
             for row, score in zip(question.rows, scores, strict=True)
@@ -269,16 +271,16 @@ class _PromptedVerifier(VerifierSignal):
     low: ClassVar[float] = 0.0
     high: ClassVar[float] = 1.0
 
-    def questions(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[_Question]:
+    def questions(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[_JudgeQuestion]:
         """Yields the questions about some traces, which come group by group: here one about each trace."""
-        return (_Question(row["trace_id"], (row,)) for row in rows)
+        return (_JudgeQuestion(row["trace_id"], (row,)) for row in rows)
 
-    def ask(self, template: Template, block: TraceBlock, question: _Question) -> Prompt:
+    def question_prompt(self, template: Template, block: TraceBlock, question: _JudgeQuestion) -> Prompt:
         """The prompt that asks a question."""
         return prompt_about(template, block, question.rows[0])
 
-    def judged(
-        self, question: _Question, ask: Callable[[int], JournalCall]
+    def judging_loop(
+        self, question: _JudgeQuestion, ask: Callable[[int], JournalCall]
     ) -> Generator[JournalCall, Completion, float | None]:
         """A loop that asks until a number can be read, at most `TRIES` times; it returns the number, None without one.
         ask: gives the call of a try.
@@ -290,18 +292,18 @@ class _PromptedVerifier(VerifierSignal):
                 return judged
         return None
 
-    def fits(self, number: float, question: _Question) -> bool:
+    def is_valid_judgement(self, number: float, question: _JudgeQuestion) -> bool:
         """Whether a number is a valid judgement, here: whether it is on the scale."""
         return self.low <= number <= self.high
 
-    def scored(self, number: float, question: _Question) -> list[dict[str, Any]]:
+    def scored_traces(self, number: float, question: _JudgeQuestion) -> list[dict[str, Any]]:
         """Each trace in a question with the columns that the judged number gives: its score, and any others."""
         return [{"score": number}]
 
-    def read_number(self, text: str, question: _Question) -> float | None:
+    def read_number(self, text: str, question: _JudgeQuestion) -> float | None:
         """The number in a judgement's text; None where none can be read or it is not valid."""
         number = read_number(text, self.read, self.key or self.key_of_kind)
-        return number if number is not None and self.fits(number, question) else None
+        return number if number is not None and self.is_valid_judgement(number, question) else None
 
     def cost(self, load: Workload) -> CostBounds:
         """An upper bound of the cost, with every question asked as often as allowed."""
@@ -391,23 +393,23 @@ class Listwise(_PromptedVerifier):
     def eligible_traces(self, traces: pl.DataFrame) -> pl.DataFrame:
         return traces if self.first is None else traces.filter(pl.col("sample_index") < self.first)
 
-    def questions(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[_Question]:
+    def questions(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[_JudgeQuestion]:
         """Yields one question for each group. Its key tells which traces are shown in which order, as a number fits
         only that list.
         """
         for group, members in groupby(rows, key=choice_group):
             listed = tuple(members)
             digest = hashlib.sha256("\0".join(row["trace_id"] for row in listed).encode()).hexdigest()[:12]
-            yield _Question("/".join([*(part for part in group if part is not None), digest]), listed)
+            yield _JudgeQuestion("/".join([*(part for part in group if part is not None), digest]), listed)
 
-    def ask(self, template: Template, block: TraceBlock, question: _Question) -> Prompt:
+    def question_prompt(self, template: Template, block: TraceBlock, question: _JudgeQuestion) -> Prompt:
         """The prompt that shows all texts of the group."""
         return prompt_about_all(template, block, question.rows, self.lines)
 
-    def fits(self, number: float, question: _Question) -> bool:
+    def is_valid_judgement(self, number: float, question: _JudgeQuestion) -> bool:
         return number == int(number) and 1 <= number <= len(question.rows)
 
-    def scored(self, number: float, question: _Question) -> list[dict[str, Any]]:
+    def scored_traces(self, number: float, question: _JudgeQuestion) -> list[dict[str, Any]]:
         """The columns of each trace: 1 for the best and 0 for others, and the number of candidates."""
         count = len(question.rows)
         return [{"score": float(place == number), "candidates": count} for place in range(1, count + 1)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from generate.passes.batching import TokenIds
-from generate.passes.reader import Pass, ReadTokens, logprobs_of
+from generate.passes.reader import ReadBatch, ReadTokens, logprobs_of
 from generate.signals.forced import SAMPLED, ForcedWorker, TeacherForced
 from generate.signals.signal import FREE, Additions, BlockRows, VerifierSignal, Worker, Workload, score_rows
 from generate.traces.block import READ, Texts, TraceBlock
@@ -57,7 +57,7 @@ class _LoggedWorker(Worker):
             return None, f"the log keeps {logged} of its last {last} log-probabilities"
         if not listed:
             return None, "the text has no tokens"
-        return self.step.over(np.asarray(listed, dtype=np.float64)), ""
+        return self.step.score_of(np.asarray(listed, dtype=np.float64)), ""
 
 
 class LogProbWorker(ForcedWorker):
@@ -67,16 +67,16 @@ class LogProbWorker(ForcedWorker):
     per_block = 4_096
     head = "causal"
 
-    def unfit(self, text: TokenIds) -> str | None:
+    def unfit_reason(self, text: TokenIds) -> str | None:
         if not text.completion:
-            return super().unfit(text) or "the text has no tokens"
+            return super().unfit_reason(text) or "the text has no tokens"
         nothing = None if text.prompt else "nothing stands before the text, so its first token has no probability"
-        return super().unfit(text) or nothing
+        return super().unfit_reason(text) or nothing
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
-        return self.scored(block, advance, self._columns)
+        return self.verification_rows(block, advance, self._columns)
 
-    def _columns(self, read: Pass, texts: list[TokenIds]) -> Iterator[Mapping[str, Any]]:
+    def _columns(self, read: ReadBatch, texts: list[TokenIds]) -> Iterator[Mapping[str, Any]]:
         return map(self.step.columns_of, logprobs_of(read, texts, self.step.every_token))
 
 
@@ -133,15 +133,15 @@ class LogProb(VerifierSignal, TeacherForced):
     def columns_of(self, tokens: ReadTokens) -> dict[str, Any]:
         """The columns for one text: the score, and with `every_token` the numbers of each token."""
         if not self.every_token:
-            return {"score": self.over(tokens.logprobs)}
+            return {"score": self.score_of(tokens.logprobs)}
         lists = {
             "token_logprobs": tokens.logprobs,
             "token_entropies": tokens.entropies,
             "token_ranks": tokens.ranks.astype(int),
         }
-        return {"score": self.over(tokens.logprobs), **{name: values.tolist() for name, values in lists.items()}}
+        return {"score": self.score_of(tokens.logprobs), **{name: values.tolist() for name, values in lists.items()}}
 
-    def over(self, logprobs: np.ndarray) -> float:
+    def score_of(self, logprobs: np.ndarray) -> float:
         """The score of a text with these log-probabilities."""
         last_ones = logprobs if self.last is None else logprobs[-self.last :]
         return float(last_ones.sum() if self.how == "sum" else last_ones.mean())

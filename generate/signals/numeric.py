@@ -52,15 +52,15 @@ def evidence_numeric_grounding(justifications: pl.Series, evidence: pl.Series) -
     return _share_in(numbers_in(justifications), numbers_in(evidence))
 
 
-def length(justifications: pl.Series, long: int) -> pl.Series:
+def length_share(justifications: pl.Series, long: int) -> pl.Series:
     """The number of words in a justification divided by `long`, at most 1.
 
     Range [0, 1]. Source: as `claim_numeric_coverage` ("normalized justification length"); the thesis does not say by
     what it is normalised, so `long` is a setting (200 by default).
     """
-    return (words(justifications) / long).clip(0, 1)
+    return (word_counts(justifications) / long).clip(0, 1)
 
 
-def words(texts: pl.Series) -> pl.Series:
+def word_counts(texts: pl.Series) -> pl.Series:
     """The number of words in each text by white space, (n,) float64; null for a null."""
     return texts.cast(pl.String).str.count_matches(r"\S+").cast(pl.Float64)

@@ -11,9 +11,16 @@ import polars as pl
 
 from generate.passes.batching import TokenIds
 from generate.passes.reader import TextReading, encode_pair, label_probabilities, open_reader
-from generate.signals.feature_signals import SHARED, EmbeddingWorker, FeatureWorker, PeerSignal, peer_groups, too_long
+from generate.signals.feature_signals import (
+    SHARED,
+    EmbeddingWorker,
+    FeatureWorker,
+    PeerSignal,
+    peer_groups,
+    too_long_reasons,
+)
 from generate.signals.signal import WorkerInput
-from generate.signals.similarity import embedded, peer_similarity
+from generate.signals.similarity import embed_texts, peer_similarity
 from generate.traces.block import TraceBlock
 from toolkit.errors import UnsuitableError, listed
 from toolkit.settings import setting
@@ -26,10 +33,10 @@ class _PeerWorker(EmbeddingWorker):
     among_peers = True
 
     def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-        unit = embedded(self.step.justifications(rows["text"]).to_list(), self.embedder)
+        unit = embed_texts(self.step.justifications(rows["text"]).to_list(), self.embedder)
         (name,) = self.step.features
-        similarity = peer_similarity(unit, peer_groups(rows), self.step.earlier)
-        return {name: similarity}, too_long(rows, np.isnan(unit).any(axis=1))
+        similarity = peer_similarity(unit, peer_groups(rows), self.step.has_earlier_peers)
+        return {name: similarity}, too_long_reasons(rows, np.isnan(unit).any(axis=1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +65,7 @@ class _ContradictionWorker(FeatureWorker):
     def __init__(self, step: PeerContradiction, work: WorkerInput):
         super().__init__(step, work)
         reading = TextReading(device=step.device, batch_tokens=step.batch_tokens)
-        self.reader = open_reader(work.additions.model(step.model), "sequence", reading, step.place_in_recipe)
+        self.reader = open_reader(work.additions.resolve_model(step.model), "sequence", reading, step.place_in_recipe)
         names = {int(place): str(name) for place, name in self.reader.network.config.id2label.items()}
         labels = [place for place, name in names.items() if "contradict" in name.lower()]
         if len(labels) != 1:
@@ -73,7 +80,7 @@ class _ContradictionWorker(FeatureWorker):
 
     def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         texts = self.step.justifications(rows["text"]).to_list()
-        peers = _peers_of(peer_groups(rows).tolist(), self.step.earlier, self.step.most)
+        peers = _peers_of(peer_groups(rows).tolist(), self.step.has_earlier_peers, self.step.most)
         names, values = rows["trace_id"].to_list(), np.full(rows.height, np.nan)
         lacking: dict[str, str] = {}
         wanted = [place for place, name in enumerate(names) if name in block.wanted]
@@ -81,7 +88,7 @@ class _ContradictionWorker(FeatureWorker):
             places, pairs, counts = [], [], []
             for place in chunk:
                 trace_pairs = [encode_pair(self.reader.tokens, texts[i], texts[place]) for i in peers[place]]
-                reason = next((why for pair in trace_pairs if (why := self.reader.too_long(pair))), None)
+                reason = next((why for pair in trace_pairs if (why := self.reader.too_long_text(pair))), None)
                 if reason is not None:
                     lacking[names[place]] = f"with a peer: {reason}"
                     continue

@@ -16,9 +16,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from generate.engines.base import EngineError
-from generate.engines.weights import ModelFiles, Placing, find_model, first_line, installed, load_network, load_tokens
+from generate.engines.weights import (
+    DeviceAndType,
+    ModelFiles,
+    find_model,
+    first_line,
+    load_network,
+    load_tokens,
+    require_extra,
+)
 from generate.passes.batching import TokenIds
-from generate.passes.reader import Pass, Reader, TextReading, classifier_outputs, label_probabilities, open_reader
+from generate.passes.reader import ReadBatch, Reader, TextReading, classifier_outputs, label_probabilities, open_reader
 from generate.recipes.prompting import Template, parse_template
 from generate.signals.forced import ReadingWorker
 from generate.signals.signal import BlockRows, VerifierSignal, WorkerInput
@@ -35,7 +43,7 @@ LARGEST_RANK = 1_024
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def silence_warnings() -> Iterator[None]:
     """Silences deprecation warnings of peft and transformers inside the block."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
@@ -56,7 +64,7 @@ class _ClassifierFile(Checked):
     trained: Mapping[str, Any] = setting({})
 
 
-def _nothing(value: Any, place: str) -> None:
+def _refuse_value(value: Any, place: str) -> None:
     if value is not None:
         raise InvalidError(f"`{place}` is {quote(value)}; adapters with it are not read")
 
@@ -68,7 +76,7 @@ class _AdapterFile(Checked):
     peft_type: str = setting(choices=("LORA",))
     r: int = setting(low=1, high=LARGEST_RANK)
     rank_pattern: Mapping[str, Any] = setting({})
-    layer_replication: None = setting(None, read=_nothing)
+    layer_replication: None = setting(None, read=_refuse_value)
     base_model_name_or_path: str | None = setting(None)
 
     def __post_init__(self) -> None:
@@ -105,13 +113,15 @@ def open_classifier(model: str, settings: TextReading, base: str | None, subject
                 f"{subject}: `base` needs an adapter, and `{Path(model).name}` has no {ADAPTER}", code="required"
             )
         return open_reader(model, "sequence", settings, subject)
-    installed("lora", "peft")
+    require_extra("lora", "peft")
     from peft import PeftModel
 
     named = base or read_adapter(model).base_model_name_or_path
     beside = Path(model).resolve().parent / Path(str(named)).name
     place = str(named) if base is not None or not beside.is_dir() else str(beside)
-    placing = Placing(settings.device, settings.dtype, settings.load_in_4bit, new_head=True, options={"num_labels": 1})
+    placing = DeviceAndType(
+        settings.device, settings.dtype, settings.load_in_4bit, new_head=True, options={"num_labels": 1}
+    )
     under = find_model(
         place, None, download=False, hint=f"it is the base of `{Path(model).name}`: give its folder as `base`"
     )
@@ -124,7 +134,7 @@ def open_classifier(model: str, settings: TextReading, base: str | None, subject
         )
     network = load_network(under, "sequence", placing, subject)
     try:
-        with quiet():
+        with silence_warnings():
             with_adapter = PeftModel.from_pretrained(network, model, local_files_only=True)
     except Exception as error:  # peft raises ValueError, OSError, RuntimeError and safetensors' own
         raise EngineError(
@@ -155,8 +165,8 @@ class _ClassifierWorker(ReadingWorker):
 
     def __init__(self, step: SequenceClassifier, work: WorkerInput):
         super().__init__(step, work)
-        find = work.additions.model
-        self.template = self._prompt(work, find(step.model))
+        find = work.additions.resolve_model
+        self.template = self._prompt_template(work, find(step.model))
         check_fields(self.template, work.log, TRACE_FIELDS)
         base = None if step.base is None else find(step.base)
         self.reader = open_classifier(find(step.model), step, base, step.place_in_recipe)
@@ -164,22 +174,29 @@ class _ClassifierWorker(ReadingWorker):
         self._check_label()
 
     def describe(self) -> Mapping[str, Any]:
-        return {**self.reader.describe(), "prompt": self.template.text, "score": self.step.scored, **self.training}
+        return {
+            **self.reader.describe(),
+            "prompt": self.template.text,
+            "score": self.step.scored_label,
+            **self.training,
+        }
 
     def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> TokenIds:
         return TokenIds(tuple(self.reader.tokens.encode(prompt_about(self.template, block, row), whole=True)))
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
-        return self.scored(block, advance, lambda read, _: [{"score": one} for one in self._scores(read).tolist()])
+        return self.verification_rows(
+            block, advance, lambda read, _: [{"score": one} for one in self._scores(read).tolist()]
+        )
 
-    def _scores(self, read: Pass) -> np.ndarray:
+    def _scores(self, read: ReadBatch) -> np.ndarray:
         """The scores (n,) of the texts in a pass, as the settings define them."""
         if self.step.label is not None:
             return label_probabilities(read)[:, self.step.label]
         raw = classifier_outputs(read)[:, 0]
-        return 1 / (1 + np.exp(-raw)) if self.step.scored == "sigmoid" else raw
+        return 1 / (1 + np.exp(-raw)) if self.step.scored_label == "sigmoid" else raw
 
-    def _prompt(self, work: WorkerInput, model: str) -> Template:
+    def _prompt_template(self, work: WorkerInput, model: str) -> Template:
         if self.step.prompt is not None:
             return work.additions.prompts[self.step.prompt]
         trained = read_classifier(model)
@@ -225,7 +242,7 @@ class SequenceClassifier(VerifierSignal, TextReading):
     reads_once = True
 
     @property
-    def scored(self) -> str:
+    def scored_label(self) -> str:
         return self.score or self.usual
 
 

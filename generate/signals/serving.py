@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from generate.signals.feature_signals import SHARED, FeatureSignal, FeatureWorker
-from generate.signals.numeric import numbers_in, words
+from generate.signals.numeric import numbers_in, word_counts
 from generate.traces.block import Texts, TraceBlock
 
 _OPERATORS = r"[-+*/^=<>≤≥≠√∑∫|]|\\[a-zA-Z]+"
@@ -48,7 +48,7 @@ def difficulty(questions: pl.Series) -> pl.Series:
     """
     numbers = numbers_in(questions).list.len()
     return (
-        _capped_share(words(questions), 100)
+        _capped_share(word_counts(questions), 100)
         + _capped_share(numbers, 10)
         + _capped_share(_count_matches(questions, _OPERATORS), 15)
     ) / 3
@@ -76,7 +76,7 @@ def constraint_density(questions: pl.Series) -> pl.Series:
     Range [0, 1], cut at 1, which one constraint in five words reaches. Source: SeVRA, table 5, "number and density of
     explicit constraints in the problem".
     """
-    return (5 * _count_matches(questions, _CONSTRAINTS) / words(questions).clip(1)).clip(0, 1)
+    return (5 * _count_matches(questions, _CONSTRAINTS) / word_counts(questions).clip(1)).clip(0, 1)
 
 
 def answer_length(answers: pl.Series) -> pl.Series:
@@ -109,7 +109,7 @@ def answer_format(answers: pl.Series, labels: pl.Series) -> pl.Series:
 
 def prompt_words(questions: pl.Series) -> pl.Series:
     """The words in the question. Range 0, 1, … Source: SeVRA, appendix R, "shallow prompt/response statistics"."""
-    return words(questions)
+    return word_counts(questions)
 
 
 def prompt_numbers(questions: pl.Series) -> pl.Series:
@@ -119,7 +119,7 @@ def prompt_numbers(questions: pl.Series) -> pl.Series:
 
 def response_words(texts: pl.Series) -> pl.Series:
     """The number of words in the trace. Range 0, 1, …; null where the log lacks its text. Source: as `prompt_words`."""
-    return words(texts)
+    return word_counts(texts)
 
 
 def response_numbers(texts: pl.Series) -> pl.Series:

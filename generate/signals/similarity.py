@@ -9,7 +9,7 @@ import numpy as np
 from generate.passes.embedding import Embedder, fits_embedder, unit_rows
 
 
-def embedded(texts: Sequence[str], embedder: Embedder) -> np.ndarray:
+def embed_texts(texts: Sequence[str], embedder: Embedder) -> np.ndarray:
     """The embeddings of texts, (n, d), of length one; NaN for a text that is too long for the encoder.
 
     A text that comes several times is embedded once.
@@ -23,7 +23,7 @@ def embedded(texts: Sequence[str], embedder: Embedder) -> np.ndarray:
     return whole[[place[text] for text in texts]]
 
 
-def chunks(texts: Sequence[str], embedder: Embedder) -> list[list[str]]:
+def encoder_chunks(texts: Sequence[str], embedder: Embedder) -> list[list[str]]:
     """Each text as chunks short enough for the encoder: the text itself, or its halves, cut at a space, and so on."""
     lists = [[text] for text in texts]
     while True:
@@ -31,10 +31,12 @@ def chunks(texts: Sequence[str], embedder: Embedder) -> list[list[str]]:
         fits = dict(zip(flat, fits_embedder(embedder, flat).tolist(), strict=True))
         if all(fits.values()):
             return lists
-        lists = [[part for chunk in parts for part in ([chunk] if fits[chunk] else _halves(chunk))] for parts in lists]
+        lists = [
+            [part for chunk in parts for part in ([chunk] if fits[chunk] else _split_in_two(chunk))] for parts in lists
+        ]
 
 
-def _halves(text: str) -> list[str]:
+def _split_in_two(text: str) -> list[str]:
     """The text cut in two, at the space nearest to its middle, else in the middle."""
     middle = len(text) // 2
     places = [place for place in (text.rfind(" ", 1, middle), text.find(" ", middle)) if place > 0]

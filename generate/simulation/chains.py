@@ -40,7 +40,7 @@ class ChainsModel:
     def __post_init__(self) -> None:
         check(self)
 
-    def right(self, share: np.ndarray, reader: str) -> np.ndarray:
+    def right_probability(self, share: np.ndarray, reader: str) -> np.ndarray:
         """Probability that a chain is right, by the share of the gold documents that it read."""
         more = self.reader if reader == READERS[1] else 0.0
         return np.clip(self.skill + more + self.use * share, 0.0, 1.0)
@@ -51,7 +51,7 @@ def judged_examples(examples: pl.DataFrame) -> pl.DataFrame:
     return examples.with_columns(gold=pl.lit("answer 0"))
 
 
-def evidence(
+def documents_by_evidence(
     relevance: np.ndarray, answers: np.ndarray, gold: np.ndarray, read: int
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Each evidence, with the places (n, H, read) of its documents in their hops, -1 where there are fewer.
@@ -79,7 +79,7 @@ def chain_tables(
     count, hops, size = *gold.shape[:2], int(np.prod(gold.shape[2:]))
     traces, scores = [], []
     start = (np.arange(count * hops) * size).reshape(count, hops, 1)
-    for name, place in evidence(relevance, answers, gold, model.read):
+    for name, place in documents_by_evidence(relevance, answers, gold, model.read):
         seen = np.take_along_axis(gold.reshape(count, hops, -1), np.maximum(place, 0), axis=-1) & (place >= 0)
         share = seen.sum(axis=(1, 2)) / gold.reshape(count, -1).sum(axis=1)
         rows = np.where(place >= 0, start + place, -1).reshape(count, -1)
@@ -90,7 +90,7 @@ def chain_tables(
         lists = read.group_by("row", maintain_order=True).agg("document").sort("row")["document"]
         for reader in READERS:
             drawn = rng.random((block, model.chains))[:count], rng.integers(1, WRONG + 1, (block, model.chains))[:count]
-            right = drawn[0] < model.right(share, reader)[:, None]
+            right = drawn[0] < model.right_probability(share, reader)[:, None]
             tokens = np.round(rng.gamma(8.0, 15.0, (block, model.chains))[:count]).astype(np.int32)
             frame = _traces(f"{name}-{reader}", reader, examples, lists, right, drawn[1], tokens)
             traces.append(frame)

@@ -108,26 +108,26 @@ def simulate_checks(
     title = name or f"checks-{examples}x{texts.length}-s{seed}"
     settings = {pool: {"sees": model.sees} for pool, model in pools.items()}
     with progress("simulating", examples, "examples") as advance:
-        parts = _parts(examples, seed, texts, pools)
+        parts = _table_parts(examples, seed, texts, pools)
         return write_simulated(out, parts, name=title, source=source, force=force, advance=advance, pools=settings)
 
 
-def _parts(
+def _table_parts(
     examples: int, seed: int, texts: TextModel, pools: Mapping[str, CheckingModel]
 ) -> Iterator[dict[str, pl.DataFrame]]:
     most = max(-(-2 * texts.length // model.every) * 3 * model.rounds for model in pools.values())
     block = max(1, min(AT_ONCE, MOST_ROUNDS // most))
     for number, first in enumerate(range(0, examples, block)):
-        drawn = _draw(np.random.default_rng([seed, number]), block, texts)
+        drawn = _draw_texts(np.random.default_rng([seed, number]), block, texts)
         ids = pl.Series("example_id", [f"t{one:06}" for one in range(first, min(first + block, examples))])
         checks = [
-            _checks(ids, pool, drawn, np.random.default_rng([seed, number, place]), model)
+            _checks_table(ids, pool, drawn, np.random.default_rng([seed, number, place]), model)
             for place, (pool, model) in enumerate(pools.items(), 1)
         ]
-        yield {"examples": _texts(ids, first, drawn), "checks": pl.concat(checks)}
+        yield {"examples": _examples_table(ids, first, drawn), "checks": pl.concat(checks)}
 
 
-def _draw(rng: np.random.Generator, texts: int, model: TextModel) -> DrawnTexts:
+def _draw_texts(rng: np.random.Generator, texts: int, model: TextModel) -> DrawnTexts:
     length = np.clip(rng.normal(model.length, model.length / 6, texts), 4, 2 * model.length).astype(np.int64)
     error = rng.random(texts) < model.errors
     first = np.where(error, 1 + np.floor(rng.random(texts) * length).astype(np.int64), 0)
@@ -138,7 +138,7 @@ def _draw(rng: np.random.Generator, texts: int, model: TextModel) -> DrawnTexts:
     return DrawnTexts(length, error, first, density, hops, np.minimum(acts, length[:, None]), right)
 
 
-def _texts(ids: pl.Series, first: int, drawn: DrawnTexts) -> pl.DataFrame:
+def _examples_table(ids: pl.Series, first: int, drawn: DrawnTexts) -> pl.DataFrame:
     """The table `examples`; the words of a text are w1, w2, …"""
     words, count = [f"w{one}" for one in range(1, int(drawn.length.max()) + 1)], len(ids)
     return pl.DataFrame({
@@ -170,7 +170,7 @@ class _Claims:
     ends: np.ndarray
 
 
-def _words(spans: pl.DataFrame) -> pl.Series:
+def _words_before(spans: pl.DataFrame) -> pl.Series:
     """The `count` words up to word `last` of a text."""
     once = spans.unique()
     texts = [" ".join(f"w{one}" for one in range(last - count + 1, last + 1)) for last, count in once.rows()]
@@ -179,7 +179,7 @@ def _words(spans: pl.DataFrame) -> pl.Series:
     ]
 
 
-def _claims(drawn: DrawnTexts, every: int) -> _Claims:
+def _claims_table(drawn: DrawnTexts, every: int) -> _Claims:
     """The claims of each unit, one or two, and a row that says that there are no more; then the revision's."""
     length = drawn.length[:, None]
     units = -(-length // every)
@@ -201,11 +201,11 @@ def _claims(drawn: DrawnTexts, every: int) -> _Claims:
     )
 
 
-def _checks(
+def _checks_table(
     ids: pl.Series, pool: str, drawn: DrawnTexts, rng: np.random.Generator, model: CheckingModel
 ) -> pl.DataFrame:
     """The table `checks` of one system, for the first texts."""
-    claims = _claims(drawn, model.every)
+    claims = _claims_table(drawn, model.every)
     texts, slots = claims.there.shape
     size = (texts, slots, model.rounds)
     stream = np.arange(slots) < slots - 2
@@ -216,7 +216,7 @@ def _checks(
     decided = np.where(passages.any(axis=2), passages.argmax(axis=2), model.rounds)  # the round with the verdict
     again = drawn.error & (rng.random(texts) < model.extraction / 2)
     luck, other = rng.random((texts, slots)), rng.beta(4, 3, size)
-    confidences = {one: _confidence(rng, q, (texts, slots)) for one, q in _rightness(model).items()}
+    confidences = {one: _confidence(rng, q, (texts, slots)) for one, q in _right_share_by_error(model).items()}
     confidence, right = _verdicts(model, confidences, luck, wrong)
     refuted = (wrong & right & (decided < model.rounds)).any(axis=1)
     again &= ~(refuted if model.sees == "verdicts" else wrong.any(axis=1))
@@ -247,7 +247,7 @@ def _checks(
     })  # fmt: skip
     claims_alone = ("confidence", "matches_error", "gold_verdict", "claim_text")
     words = pl.DataFrame({"last": claims.ends[at], "count": claims.words[at]})
-    frame = frame.with_columns(claim_text=_words(words))
+    frame = frame.with_columns(claim_text=_words_before(words))
     return frame.with_columns(
         *(pl.when("named").then(name).alias(name) for name in claims_alone),
         evidence=pl.when("named").then(pl.format("passage {} on: {}", "round", "claim_text")),
@@ -257,7 +257,7 @@ def _checks(
     ).drop("named")
 
 
-def _rightness(model: CheckingModel) -> dict[bool, float]:
+def _right_share_by_error(model: CheckingModel) -> dict[bool, float]:
     """How often a verdict is right, of claims with the error and of others."""
     return {True: model.checking, False: 1 - model.spurious}
 
@@ -274,5 +274,5 @@ def _verdicts(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Confidence of the verdict of each claim (n, S), and whether it is right."""
     confidence = np.where(wrong, confidences[True], confidences[False])
-    mean = np.where(wrong, *_rightness(model).values())
+    mean = np.where(wrong, *_right_share_by_error(model).values())
     return confidence, luck < mean + model.calibration * (confidence - mean)

@@ -97,7 +97,7 @@ class _SimulatedClaims:
 
 
 @dataclass(frozen=True)
-class _Draws:
+class _TraceNoise:
     """The random numbers behind the traces, (n, T): uniforms `which` and `lost`, the others standard normal."""
 
     which: np.ndarray
@@ -135,7 +135,7 @@ def draw_claims(model: _ClaimsModel, counts: Mapping[str, int], seed: int, strea
     return _SimulatedClaims(gold, normal[:, 0], by_verifier, normal[:, 1, 0])
 
 
-def draw_noise(model: _ClaimsModel, n: int, traces: int, seed: int, stream: int = 0) -> _Draws:
+def draw_noise(model: _ClaimsModel, n: int, traces: int, seed: int, stream: int = 0) -> _TraceNoise:
     """Draws the random numbers of `traces` traces of each of n claims."""
     columns: dict[str, list[np.ndarray]] = defaultdict(list)
     for t in range(traces):
@@ -146,7 +146,7 @@ def draw_noise(model: _ClaimsModel, n: int, traces: int, seed: int, stream: int 
         for name in [*names, "tokens", "seconds", *(f"s:{v.name}" for v in model.verifiers)]:
             columns[name].append(rng.normal(size=n))
     table = {name: np.stack(values, axis=1) for name, values in columns.items()}
-    return _Draws(
+    return _TraceNoise(
         which=table["which"],
         lost=table["lost"],
         noise={v.name: table[f"e:{v.name}"] for v in model.verifiers},
@@ -157,7 +157,7 @@ def draw_noise(model: _ClaimsModel, n: int, traces: int, seed: int, stream: int 
     )
 
 
-def make_traces(model: _ClaimsModel, claims: _SimulatedClaims, draws: _Draws) -> _SimulatedTraces:
+def make_traces(model: _ClaimsModel, claims: _SimulatedClaims, draws: _TraceNoise) -> _SimulatedTraces:
     """Computes labels and scores from the random numbers; nothing is drawn here."""
     tilt = np.asarray(model.answers)[claims.gold] + model.answer_spread * claims.answer  # (n, 3)
     weight = np.exp(tilt - tilt.max(axis=1, keepdims=True))
@@ -172,7 +172,9 @@ def make_traces(model: _ClaimsModel, claims: _SimulatedClaims, draws: _Draws) ->
     return _SimulatedTraces(np.where(draws.lost < model.missing, -1, label), scores, features)
 
 
-def _scores(verifier: _SimulatedVerifier, claims: _SimulatedClaims, draws: _Draws, label: np.ndarray) -> np.ndarray:
+def _scores(
+    verifier: _SimulatedVerifier, claims: _SimulatedClaims, draws: _TraceNoise, label: np.ndarray
+) -> np.ndarray:
     mean = np.asarray(verifier.scores)[claims.gold]  # (n, 3)
     mean = mean + verifier.label_spread * claims.label[verifier.name] + verifier.follows * claims.answer
     z = np.take_along_axis(mean, label, axis=1) + verifier.trace_spread * draws.noise[verifier.name]
@@ -238,12 +240,12 @@ def simulate_claims(
     every = tuple(verifier.name for verifier in model.verifiers)
     plans = [_SplitPlan("test", MAIN, _SplitModel(model.counts, traces, every))]
     if dev:
-        plans.append(_SplitPlan("dev", DEV, _SplitModel(_stratified(model.counts, dev), traces, every)))
+        plans.append(_SplitPlan("dev", DEV, _SplitModel(_counts_by_stratum(model.counts, dev), traces, every)))
     if model.validation is not None:
         plans.append(_SplitPlan("validation", VALIDATION, model.validation))
-    parts = [_tables(model, plan, seed) for plan in plans]
+    parts = [_split_tables(model, plan, seed) for plan in plans]
     tables = {table: pl.concat([part[table] for part in parts]) for table in parts[0]}
-    source = _source(model, plans, parts, traces, dev, seed)
+    source = _manifest_source(model, plans, parts, traces, dev, seed)
     return write_simulated(out, [tables], name=log_name or f"simulated-{name}", source=source, force=force)
 
 
@@ -261,7 +263,7 @@ class _SplitPlan:
         return f"n{self.model.traces}"
 
 
-def _stratified(counts: Mapping[str, int], claims: int) -> dict[str, int]:
+def _counts_by_stratum(counts: Mapping[str, int], claims: int) -> dict[str, int]:
     """Splits the number `claims` in the proportions of `counts`, by largest remainder."""
     total = sum(counts.values())
     exact = {label: claims * counts[label] / total for label in LABELS}
@@ -271,7 +273,7 @@ def _stratified(counts: Mapping[str, int], claims: int) -> dict[str, int]:
     return whole
 
 
-def _tables(model: _ClaimsModel, plan: _SplitPlan, seed: int) -> dict[str, pl.DataFrame]:
+def _split_tables(model: _ClaimsModel, plan: _SplitPlan, seed: int) -> dict[str, pl.DataFrame]:
     split, stream, traces = plan.name, plan.stream, plan.model.traces
     claims = draw_claims(model, plan.model.counts, seed, stream)
     draws = draw_noise(model, len(claims.gold), traces, seed, stream)
@@ -299,7 +301,12 @@ def _tables(model: _ClaimsModel, plan: _SplitPlan, seed: int) -> dict[str, pl.Da
 
 
 def _traces(
-    model: _ClaimsModel, claims: _SimulatedClaims, draws: _Draws, drawn: _SimulatedTraces, ids: pl.Series, traces: int
+    model: _ClaimsModel,
+    claims: _SimulatedClaims,
+    draws: _TraceNoise,
+    drawn: _SimulatedTraces,
+    ids: pl.Series,
+    traces: int,
 ) -> pl.DataFrame:
     n = len(ids)
     prompt = np.rint(_lognormal_factors(claims.prompt, model.prompt_spread, 0) * model.prompt_tokens)
@@ -348,7 +355,7 @@ def _lognormal_factors(normal: np.ndarray, spread: float, axis: int) -> np.ndarr
 
 
 def _verifications(
-    verifier: _SimulatedVerifier, drawn: _SimulatedTraces, draws: _Draws, rows: pl.DataFrame
+    verifier: _SimulatedVerifier, drawn: _SimulatedTraces, draws: _TraceNoise, rows: pl.DataFrame
 ) -> pl.DataFrame:
     """One verification for each trace with a label. Tokens were not published, so they are null."""
     seconds = _lognormal_factors(draws.checking[verifier.name], 0.1, 0) * verifier.seconds
@@ -361,7 +368,7 @@ def _verifications(
     ).filter(rows["answer"].is_not_null())
 
 
-def _source(
+def _manifest_source(
     model: _ClaimsModel, plans: Sequence[_SplitPlan], parts: Sequence[Mapping[str, pl.DataFrame]], traces: int,
     dev: int, seed: int,
 ) -> dict[str, Any]:  # fmt: skip
@@ -370,11 +377,11 @@ def _source(
     pools: dict[str, float] = defaultdict(float)
     checks: dict[str, dict[str, float]] = {v.name: defaultdict(float) for v in model.verifiers}
     for plan, part in zip(plans, parts, strict=True):
-        pools[plan.pool] += _seconds(part["traces"])
+        pools[plan.pool] += _sum_of_seconds(part["traces"])
         if plan.stream != DEV:
             pools[plan.pool] += model.other_h * 3600 * sum(plan.model.counts.values()) * plan.model.traces / published
         for (name,), rows in part["verifications"].group_by("verifier"):
-            checks[str(name)][plan.pool] += _seconds(rows)
+            checks[str(name)][plan.pool] += _sum_of_seconds(rows)
     return {
         "simulated_by": "generate.simulation.claims",
         "data_set": model.name,
@@ -394,5 +401,5 @@ def _source(
     }
 
 
-def _seconds(calls: pl.DataFrame) -> float:
+def _sum_of_seconds(calls: pl.DataFrame) -> float:
     return float(calls["latency_s"].cast(pl.Float64).sum())

@@ -54,7 +54,7 @@ def simulate_tables(
     `labels` is the size of the label space, 0 for open numeric answers. The pools are `n<traces>` and the
     greedy `probe`. Raises ThinkbackError for sizes and seeds that make no sense.
     """
-    parts = list(_blocks(GridSize(examples, traces, labels, seed), model or grid_model.Model()))
+    parts = list(_table_blocks(GridSize(examples, traces, labels, seed), model or grid_model.Model()))
     return {table: pl.concat([part[table] for part in parts]) for table in TABLES}
 
 
@@ -78,7 +78,7 @@ def simulate(
     model = model or grid_model.Model()
     size = GridSize(examples, traces, labels, seed)
     source = {"simulated_by": "generate.simulation.grid", **asdict(size), "model": asdict(model)}
-    shards = _shards(_blocks(size, model), size.traces)
+    shards = _shard_tables(_table_blocks(size, model), size.traces)
     title = name or f"simulated-{examples}x{traces}-k{labels}-s{seed}"
     with progress("simulating", examples, "examples") as advance:
         return write_simulated(out, shards, name=title, source=source, force=force, advance=advance)
@@ -107,13 +107,13 @@ def write_simulated(
     return open_log(out)
 
 
-def _shards(blocks: Iterator[dict[str, pl.DataFrame]], traces: int) -> Iterator[dict[str, pl.DataFrame]]:
+def _shard_tables(blocks: Iterator[dict[str, pl.DataFrame]], traces: int) -> Iterator[dict[str, pl.DataFrame]]:
     """Joins blocks into shards of about ROWS_PER_SHARD traces."""
     while held := list(islice(blocks, max(1, ROWS_PER_SHARD // (grid_model.BLOCK * traces)))):
         yield {table: pl.concat([part[table] for part in held]) for table in TABLES}
 
 
-def _blocks(size: GridSize, model: grid_model.Model) -> Iterator[dict[str, pl.DataFrame]]:
+def _table_blocks(size: GridSize, model: grid_model.Model) -> Iterator[dict[str, pl.DataFrame]]:
     examples, traces, labels, seed = size.examples, size.traces, size.labels, size.seed
     names = label_names(labels)
     # the greedy trace is drawn first: it does not depend on the number of sampled ones
@@ -126,7 +126,9 @@ def _blocks(size: GridSize, model: grid_model.Model) -> Iterator[dict[str, pl.Da
         wanted = min(grid_model.BLOCK, examples - block * grid_model.BLOCK)
         drawn = grid_model.draw_examples(rng, model, labels, seed, block)
         parts = [
-            _frames(model, names, pool, drawn.ids.head(wanted), grid_model.draw_traces(rng, model, labels, drawn, pool))
+            _pool_tables(
+                model, names, pool, drawn.ids.head(wanted), grid_model.draw_traces(rng, model, labels, drawn, pool)
+            )
             for pool in pools
         ]
         tables = {table: pl.concat([part[table] for part in parts]) for table in TABLES[1:]}
@@ -151,18 +153,18 @@ def _answer_strings(codes: np.ndarray, names: list[str]) -> pl.Series:
     return pl.Series("answer", names).gather(numbers) if names else numbers.cast(pl.String)
 
 
-def _frames(
+def _pool_tables(
     model: grid_model.Model, names: list[str], pool: grid_model.PoolPlan, ids: pl.Series, drawn: grid_model.DrawnTraces
 ) -> dict[str, pl.DataFrame]:
     """The rows of each table for one pool, for the block's examples in `ids`."""
 
-    def flat(values: np.ndarray) -> np.ndarray:  # (BLOCK, T) -> (n·T,)
+    def flattened(values: np.ndarray) -> np.ndarray:  # (BLOCK, T) -> (n·T,)
         return np.ascontiguousarray(values[: ids.len()]).reshape(-1)
 
-    def floats(values: np.ndarray, decimals: int) -> pl.Series:
-        return pl.Series(np.round(flat(values), decimals).astype(np.float32))
+    def rounded_column(values: np.ndarray, decimals: int) -> pl.Series:
+        return pl.Series(np.round(flattened(values), decimals).astype(np.float32))
 
-    keys = _keys(ids, pool.name, pool.traces)
+    keys = _key_columns(ids, pool.name, pool.traces)
     traces = keys.select(
         "trace_id",
         "example_id",
@@ -174,27 +176,27 @@ def _frames(
         temperature=pl.lit(pool.temperature, pl.Float32),
         max_tokens=pl.lit(model.max_tokens, pl.Int32),
         text=pl.lit(None, pl.String),
-        answer=pl.when(pl.Series(flat(drawn.valid))).then(_answer_strings(flat(drawn.codes), names)),
-        correct=pl.Series(flat(drawn.right)),
-        prompt_tokens=pl.Series(flat(drawn.prompts).astype(np.int32)),
-        completion_tokens=pl.Series(flat(drawn.tokens).astype(np.int32)),
-        finish_reason=pl.when(pl.Series(flat(drawn.cut))).then(pl.lit("length")).otherwise(pl.lit("stop")),
-        finalizer_used=pl.Series(flat(drawn.finalizer)),
-        latency_s=floats(drawn.seconds, 3),
-        device_s=floats(drawn.seconds / model.concurrency, 4),
-        sum_logprob=floats(drawn.logprob, 3),
+        answer=pl.when(pl.Series(flattened(drawn.valid))).then(_answer_strings(flattened(drawn.codes), names)),
+        correct=pl.Series(flattened(drawn.right)),
+        prompt_tokens=pl.Series(flattened(drawn.prompts).astype(np.int32)),
+        completion_tokens=pl.Series(flattened(drawn.tokens).astype(np.int32)),
+        finish_reason=pl.when(pl.Series(flattened(drawn.cut))).then(pl.lit("length")).otherwise(pl.lit("stop")),
+        finalizer_used=pl.Series(flattened(drawn.finalizer)),
+        latency_s=rounded_column(drawn.seconds, 3),
+        device_s=rounded_column(drawn.seconds / model.concurrency, 4),
+        sum_logprob=rounded_column(drawn.logprob, 3),
     )
     features = keys.select(
         "trace_id",
         "example_id",
-        *(pl.Series(name, flat(values)) for name, values in drawn.features.items()),
-        length=pl.Series(np.round(flat(drawn.tokens) / model.max_tokens, 4)),
+        *(pl.Series(name, flattened(values)) for name, values in drawn.features.items()),
+        length=pl.Series(np.round(flattened(drawn.tokens) / model.max_tokens, 4)),
     )
-    scored = [_verifications(model, traces, v, flat(scores)) for v, scores in drawn.scores.items()]
+    scored = [_verifications(model, traces, v, flattened(scores)) for v, scores in drawn.scores.items()]
     return {"traces": traces, "verifications": pl.concat(scored), "features": features}
 
 
-def _keys(ids: pl.Series, pool: str, traces: int) -> pl.DataFrame:
+def _key_columns(ids: pl.Series, pool: str, traces: int) -> pl.DataFrame:
     """The columns trace_id, example_id and sample_index of a pool's rows, example by example."""
     n, width = ids.len(), len(str(traces - 1))
     sample = pl.col("sample_index").cast(pl.String).str.zfill(width)

@@ -186,7 +186,7 @@ def draw_traces(
         seconds=(model.token_s * tokens + model.prompt_token_s * prompts) * noise,
         logprob=-attempt * surprise * np.where(right, 0.9, 1.0),
         scores={v: _scores(model, v, right, drawn.logit[:, None], errors[v]) for v in VERIFIERS},
-        features={f: _feature(getattr(model, f), strong, rng.normal(size=shape)) for f in FEATURES},
+        features={f: _feature_values(getattr(model, f), strong, rng.normal(size=shape)) for f in FEATURES},
     )
 
 
@@ -204,7 +204,7 @@ def _scores(model: Model, verifier: str, right: np.ndarray, logit: np.ndarray, e
     return np.clip(np.round(sigmoid(z), 4), 0.0001, 0.9999)
 
 
-def _feature(correlation: float, errors: np.ndarray, noise: np.ndarray) -> np.ndarray:
+def _feature_values(correlation: float, errors: np.ndarray, noise: np.ndarray) -> np.ndarray:
     return np.round(sigmoid(correlation * errors + (1 - correlation**2) ** 0.5 * noise), 4)
 
 

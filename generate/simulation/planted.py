@@ -52,15 +52,15 @@ class PlantedModel:
             return None
         return replace(self, signal=self.logprob, shared=1.0, places=1, logprob=None)
 
-    def variance(self, places: int | None = None) -> float:
+    def noise_variance(self, places: int | None = None) -> float:
         """The variance of the projection's noise when averaged over `places` places, by default all."""
         return self.shared + (1 - self.shared) / (places or self.places)
 
-    def right(self, difficulty: np.ndarray) -> np.ndarray:
+    def right_probability(self, difficulty: np.ndarray) -> np.ndarray:
         """The probability that a trace of a question with this difficulty is right."""
         return 1 / (1 + np.exp(self.slope * difficulty - self.ease))
 
-    def direction(self, seed: int) -> np.ndarray:
+    def right_direction(self, seed: int) -> np.ndarray:
         """The unit vector w along which states tell right from wrong traces."""
         drawn = np.random.default_rng([seed, self.dimensions]).normal(size=self.dimensions)
         return drawn / np.linalg.norm(drawn)
@@ -75,38 +75,38 @@ class PlantedModel:
         """The AUC of the projection among the traces of one question."""
         from scipy.stats import norm
 
-        return float(norm.cdf(self.signal / np.sqrt(2 * self.variance(places))))
+        return float(norm.cdf(self.signal / np.sqrt(2 * self.noise_variance(places))))
 
     def auc(self, places: int | None = None) -> float:
         """The AUC of the projection over all traces."""
         from scipy.stats import norm
 
         u, weights = self._difficulties
-        right = weights * self.right(u)
+        right = weights * self.right_probability(u)
         wrong = weights - right
         apart = self.signal + self.difficulty * (u[:, None] - u[None, :])
-        above = norm.cdf(apart / np.sqrt(2 * self.variance(places)))
+        above = norm.cdf(apart / np.sqrt(2 * self.noise_variance(places)))
         return float(right @ above @ wrong / (right.sum() * wrong.sum()))
 
-    def random_pick(self) -> float:
+    def random_pick_accuracy(self) -> float:
         """The expected share of right traces."""
         u, weights = self._difficulties
-        return float(weights @ self.right(u))
+        return float(weights @ self.right_probability(u))
 
-    def best_of(self, traces: int, places: int | None = None) -> float:
+    def best_of_accuracy(self, traces: int, places: int | None = None) -> float:
         """The expected share of questions on which the trace with the highest projection, of `traces`, is right."""
         from scipy.integrate import quad
         from scipy.stats import norm
 
         u, weights = self._difficulties
-        probability, ahead = self.right(u), self.signal / np.sqrt(self.variance(places))
+        probability, ahead = self.right_probability(u), self.signal / np.sqrt(self.noise_variance(places))
 
-        def density(z: float) -> float:
+        def highest_density(z: float) -> float:
             """The density of z as the highest projection, of a right trace."""
             below = probability * norm.cdf(z - ahead) + (1 - probability) * norm.cdf(z)
             return float(weights @ (probability * below ** (traces - 1)) * norm.pdf(z - ahead))
 
-        chosen, _ = quad(density, ahead - 9, ahead + 9, limit=200)
+        chosen, _ = quad(highest_density, ahead - 9, ahead + 9, limit=200)
         return float(traces * chosen)
 
 
@@ -133,8 +133,8 @@ def simulate_planted(
     size = GridSize(examples, traces, LABELS, seed)
     known = {
         "auc": model.auc(), "auc_within": model.auc_within(), "auc_of_one_place": model.auc(1),
-        "auc_within_of_one_place": model.auc_within(1), "random_pick": model.random_pick(),
-        f"best_of_{traces}": model.best_of(traces),
+        "auc_within_of_one_place": model.auc_within(1), "random_pick": model.random_pick_accuracy(),
+        f"best_of_{traces}": model.best_of_accuracy(traces),
     }  # fmt: skip
     if model.logprob_model is not None:
         known |= {"logprob_auc": model.logprob_model.auc(), "logprob_auc_within": model.logprob_model.auc_within()}
@@ -147,7 +147,7 @@ def simulate_planted(
 def _parts(size: GridSize, model: PlantedModel) -> Iterator[dict[str, pl.DataFrame]]:
     """Yields the rows of each table for a few examples at a time."""
     step = max(1, MOST_NUMBERS // (size.traces * (model.places + 1) * model.dimensions))
-    direction = model.direction(size.seed).astype(np.float32)
+    direction = model.right_direction(size.seed).astype(np.float32)
     for first in range(0, size.examples, step):
         numbers = range(first, min(first + step, size.examples))
         yield _tables([_Example(number, size, model, direction) for number in numbers], size, model)
@@ -184,7 +184,7 @@ class _Example:
     ) -> _Traces:
         """Draws `count` traces. `stream` and the next number give the generators of their noise."""
         drawn = rng.random((count, 2))
-        right = drawn[:, 0] < model.right(np.array(self.difficulty))
+        right = drawn[:, 0] < model.right_probability(np.array(self.difficulty))
         codes = np.where(right, self.gold, (self.gold + 1 + (drawn[:, 1] * (LABELS - 1)).astype(int)) % LABELS)
         noise = np.random.default_rng([seed, self.number, stream])
         states = noise.standard_normal((count, model.places + 1, model.dimensions), dtype=np.float32)

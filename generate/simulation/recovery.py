@@ -26,7 +26,7 @@ SPLITS = (("train", 0.5), ("dev", 0.2), ("test", 0.3))
 
 
 @dataclass(frozen=True)
-class _Action:
+class _ActionModel:
     """The parameters of an action: the probability that a revision is right, of a cut, a wrong or a right attempt; its
     tokens.
     """
@@ -46,9 +46,9 @@ class RecoveryModel:
     spread: float = 0.75  # of its logarithm
     long_right: float = 0.0  # added to the probability in the pool `long`
     votes: int = 8
-    continue_: _Action = _Action(0.55, 0.10, 0.95, 2_300.0)
-    active_verify: _Action = _Action(0.65, 0.22, 0.98, 2_500.0)
-    self_correct: _Action = _Action(0.30, 0.12, 0.90, 1_400.0)
+    continue_: _ActionModel = _ActionModel(0.55, 0.10, 0.95, 2_300.0)
+    active_verify: _ActionModel = _ActionModel(0.65, 0.22, 0.98, 2_500.0)
+    self_correct: _ActionModel = _ActionModel(0.30, 0.12, 0.90, 1_400.0)
 
 
 def simulate_recovery(
@@ -81,16 +81,16 @@ def _recovery_tables(examples: int, seed: int, model: RecoveryModel) -> dict[str
     probability = 1 / (1 + np.exp(-(np.log(model.right / (1 - model.right)) - 1.2 * difficulty)))
     place = (np.arange(examples) + 0.5) / examples
     split = np.select([place < 0.5, place < 0.7], ["train", "dev"], "test")
-    world = _World(rng, ids, gold, need, probability)
+    world = _RecoverySimulation(rng, ids, gold, need, probability)
     frames = [
-        world.pool("probe", SHORT // 4, probability - 0.1, 1),
-        world.pool("votes", SHORT, probability, model.votes),
+        world.draw_pool("probe", SHORT // 4, probability - 0.1, 1),
+        world.draw_pool("votes", SHORT, probability, model.votes),
     ]
-    short = world.pool("short", SHORT, probability, 1)
-    frames += [short, world.pool("long", LONG, np.minimum(probability + model.long_right, 1.0), 1)]
+    short = world.draw_pool("short", SHORT, probability, 1)
+    frames += [short, world.draw_pool("long", LONG, np.minimum(probability + model.long_right, 1.0), 1)]
     for action in ("continue", "active_verify", "self_correct"):
         setting = getattr(model, "continue_" if action == "continue" else action)
-        frames.append(world.revisions(action, short, setting))
+        frames.append(world.draw_revisions(action, short, setting))
     base = short.sort("example_id")
     noise = rng.normal(size=(2, examples))
     features = pl.DataFrame({
@@ -112,14 +112,14 @@ def _recovery_tables(examples: int, seed: int, model: RecoveryModel) -> dict[str
 
 
 @dataclass(frozen=True)
-class _World:
+class _RecoverySimulation:
     rng: np.random.Generator
     ids: list[str]
     gold: np.ndarray
     need: np.ndarray
     probability: np.ndarray
 
-    def pool(self, name: str, limit: int, probability: np.ndarray, traces: int) -> pl.DataFrame:
+    def draw_pool(self, name: str, limit: int, probability: np.ndarray, traces: int) -> pl.DataFrame:
         """Draws the first attempts of a pool with a token limit."""
         size, frames = len(self.ids), []
         for index in range(traces):
@@ -129,7 +129,7 @@ class _World:
             frames.append(self._rows(name, "solve", index, limit, right, np.minimum(tokens, limit), cut))
         return pl.concat(frames)
 
-    def revisions(self, action: str, base: pl.DataFrame, setting: _Action) -> pl.DataFrame:
+    def draw_revisions(self, action: str, base: pl.DataFrame, setting: _ActionModel) -> pl.DataFrame:
         """Draws two rollouts of the revision of each base attempt."""
         before = base.sort("example_id")
         cut = (before["finish_reason"] == "length").to_numpy()

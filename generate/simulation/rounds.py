@@ -71,7 +71,7 @@ class DrawnRounds:
     scores: np.ndarray
     seconds: np.ndarray
 
-    def first(self, examples: int) -> DrawnRounds:
+    def first_questions(self, examples: int) -> DrawnRounds:
         """Those of the first questions."""
         return DrawnRounds(*(getattr(self, name)[:examples] for name in self.__dataclass_fields__))
 
@@ -108,7 +108,9 @@ def simulate_rounds(
 def _parts(examples: int, seed: int, model: RoundsModel, chains: ChainsModel) -> Iterator[dict[str, pl.DataFrame]]:
     block = max(1, min(AT_ONCE, MOST_DOCUMENTS // (model.hops * model.rounds * model.documents)))
     for number, first in enumerate(range(0, examples, block)):
-        drawn = _draw(np.random.default_rng([seed, number]), block, model).first(min(block, examples - first))
+        drawn = _draw_rounds(np.random.default_rng([seed, number]), block, model).first_questions(
+            min(block, examples - first)
+        )
         names = pl.Series("example_id", [f"q{one:06}" for one in range(first, first + len(drawn.gold))])
         documents = _names(names, drawn.gold.shape)
         gold = pl.Series("gold_documents", drawn.gold.reshape(len(names), -1).sum(1)).to_numpy()
@@ -117,7 +119,7 @@ def _parts(examples: int, seed: int, model: RoundsModel, chains: ChainsModel) ->
             "example_id": names, "dataset": "simulated",
             "split": ["dev" if one % 5 == 0 else "test" for one in range(first, first + len(names))],
             "question": [f"question {one}" for one in range(first, first + len(names))],
-            "gold_documents": _lists(documents.filter(pl.Series(flat)), gold),
+            "gold_documents": _in_lists(documents.filter(pl.Series(flat)), gold),
         })  # fmt: skip
         tables = {"examples": texts, "rounds": _rows(names, drawn, documents)}
         if chains.chains:
@@ -127,7 +129,7 @@ def _parts(examples: int, seed: int, model: RoundsModel, chains: ChainsModel) ->
         yield tables
 
 
-def _draw(rng: np.random.Generator, examples: int, model: RoundsModel) -> DrawnRounds:
+def _draw_rounds(rng: np.random.Generator, examples: int, model: RoundsModel) -> DrawnRounds:
     """The rounds of some questions."""
     rounds = (examples, model.hops, model.rounds)
     hop = (examples, model.hops, model.rounds * model.documents)
@@ -151,7 +153,7 @@ def _names(examples: pl.Series, size: tuple[int, ...]) -> pl.Series:
     return examples.gather(number // len(places)).rename("") + places.gather(number % len(places))
 
 
-def _lists(values: pl.Series | np.ndarray, size: np.ndarray | int) -> pl.Series:
+def _in_lists(values: pl.Series | np.ndarray, size: np.ndarray | int) -> pl.Series:
     """Values in lists of so many, one after the other."""
     frame = pl.DataFrame({"value": values})
     if isinstance(size, int):
@@ -173,12 +175,12 @@ def _rows(examples: pl.Series, drawn: DrawnRounds, documents: pl.Series) -> pl.D
     texts = pl.Series([f"answer {one}" for one in _CODES]).gather(drawn.answers.ravel())
     frame = pl.DataFrame({
         "example_id": examples.gather(example), "hop": hop.astype(np.int32), "round": place.astype(np.int32),
-        "documents": _lists(documents.gather(order), batch),
-        "relevance": _lists(drawn.relevance.ravel()[order], batch),
-        "retrieval_rank": _lists(drawn.rank.ravel()[order].astype(np.int32), batch),
-        "answers": _lists(texts, answers),
-        "clusters": _lists(drawn.clusters.ravel().astype(np.int32), answers),
-        "answer_scores": _lists(drawn.scores.ravel(), answers),
+        "documents": _in_lists(documents.gather(order), batch),
+        "relevance": _in_lists(drawn.relevance.ravel()[order], batch),
+        "retrieval_rank": _in_lists(drawn.rank.ravel()[order].astype(np.int32), batch),
+        "answers": _in_lists(texts, answers),
+        "clusters": _in_lists(drawn.clusters.ravel().astype(np.int32), answers),
+        "answer_scores": _in_lists(drawn.scores.ravel(), answers),
         "latency_s": np.round(drawn.seconds.ravel(), 3).astype(np.float32),
     })  # fmt: skip
     return frame.with_columns(

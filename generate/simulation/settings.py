@@ -16,9 +16,9 @@ from toolkit.settings import from_table
 
 def rounds_models(settings: Sequence[str]) -> tuple[RoundsModel, ChainsModel]:
     """The world of `simulate rounds`: `tie=-1`, `hops=3`, and of its chains: `chains=8`."""
-    given = _table(settings)
-    _require_known(given, _names(RoundsModel) | _names(ChainsModel))
-    chains = {key: given.pop(key) for key in _names(ChainsModel) if key in given}
+    given = _settings_table(settings)
+    _require_known(given, _field_names(RoundsModel) | _field_names(ChainsModel))
+    chains = {key: given.pop(key) for key in _field_names(ChainsModel) if key in given}
     return from_table(RoundsModel, given), from_table(ChainsModel, chains)
 
 
@@ -27,12 +27,12 @@ def checks_models(settings: Sequence[str]) -> tuple[TextModel, dict[str, Checkin
 
     `length=100` is of the texts, `checking=0.7` of every pool, and `other.checking=0.7` of a pool called `other`.
     """
-    given = _table(settings)
-    texts = {key: given.pop(key) for key in _names(TextModel) if key in given}
+    given = _settings_table(settings)
+    texts = {key: given.pop(key) for key in _field_names(TextModel) if key in given}
     pools: dict[str, dict[str, Any]] = {POOL: {}}
     pools |= {key: dict(value) for key, value in given.items() if isinstance(value, Mapping)}
     shared = {key: value for key, value in given.items() if not isinstance(value, Mapping)}
-    _require_known(shared, _names(TextModel) | _names(CheckingModel))
+    _require_known(shared, _field_names(TextModel) | _field_names(CheckingModel))
     models = {
         pool: from_table(CheckingModel, shared | settings_of_pool, pool) for pool, settings_of_pool in pools.items()
     }
@@ -45,11 +45,11 @@ def _require_known(given: Mapping[str, Any], known: set[str]) -> None:
             raise UnknownError(f"`{key}` is no parameter of the simulation; {suggest(key, known)}")
 
 
-def _names(model: type) -> set[str]:
+def _field_names(model: type) -> set[str]:
     return {field.name for field in fields(model)}
 
 
-def _table(settings: Sequence[str]) -> dict[str, Any]:
+def _settings_table(settings: Sequence[str]) -> dict[str, Any]:
     """The settings as a table; a dot in a key makes a table inside it."""
     table: dict[str, Any] = {}
     for text in settings:

@@ -17,13 +17,25 @@ import polars as pl
 from generate.tasks.algebra import Algebra
 from generate.tasks.formats import CHARACTERS, GRADES, PROMPTS, TaskText
 from generate.tasks.numeric_claims import Claims
-from generate.tasks.task import ANSWER, SPLITS, Check, Item, Task, answer_of, draw, examples, part_of, stream
+from generate.tasks.task import (
+    ANSWER,
+    SPLITS,
+    AnswerCheck,
+    Item,
+    Task,
+    answer_of,
+    examples,
+    first_questions,
+    question_stream,
+    split_of_question,
+)
 from toolkit.errors import InvalidError, LimitError, RequiredError, ThinkbackError, UnknownError, quote, suggest
 from toolkit.settings import Checked, from_table, setting
 
 __all__ = [
-    "ANSWER", "CHARACTERS", "GRADES", "PROMPTS", "SPLITS", "TASKS", "Algebra", "Check", "Claims", "Item", "Task",
-    "TaskText", "answer_of", "draw", "examples", "make_task", "part_of", "stream", "task_examples",
+    "ANSWER", "CHARACTERS", "GRADES", "PROMPTS", "SPLITS", "TASKS", "Algebra", "AnswerCheck", "Claims", "Item", "Task",
+    "TaskText", "answer_of", "examples", "first_questions", "make_task", "question_stream", "split_of_question",
+    "task_examples",
 ]  # fmt: skip
 
 TASKS: Mapping[str, Callable[..., Task]] = {"algebra_linear_1d": Algebra, "numeric_claims": Claims}
@@ -46,7 +58,7 @@ def make_task(name: str, settings: Mapping[str, Any] | None = None) -> Task:
 MOST_QUESTIONS = 10_000_000
 
 
-def _sizes(value: Any, place: str) -> dict[str, int]:
+def _read_sizes(value: Any, place: str) -> dict[str, int]:
     """Reads the number of examples of each split: one number for all, or a table."""
     sizes = value if isinstance(value, Mapping) else dict.fromkeys(SPLITS, value)
     if not all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) >= 1 for n in sizes.values()):
@@ -57,10 +69,10 @@ def _sizes(value: Any, place: str) -> dict[str, int]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Draw(Checked):
+class TaskDraw(Checked):
     """What to draw of a task: the number of examples of each split, and the seed."""
 
-    n: Mapping[str, int] = setting({"train": 1_000, "dev": 500, "test": 1_000, "fit": 1_000}, read=_sizes)
+    n: Mapping[str, int] = setting({"train": 1_000, "dev": 500, "test": 1_000, "fit": 1_000}, read=_read_sizes)
     seed: int = setting(0)
 
 
@@ -73,10 +85,10 @@ def task_examples(
     data sets of the task: a table by their names, each with the settings that are its own.
     """
     if "variants" in options:
-        return _variants(name, splits, options)
+        return _variant_examples(name, splits, options)
     settings = {key: value for key, value in options.items() if key not in ("n", "seed")}
     try:
-        drawn = from_table(Draw, {key: value for key, value in options.items() if key not in settings})
+        drawn = from_table(TaskDraw, {key: value for key, value in options.items() if key not in settings})
     except ThinkbackError as error:
         raise InvalidError(f"`{name}`: {error}") from None
     for split in splits:
@@ -85,7 +97,7 @@ def task_examples(
     return examples(make_task(name, settings), {split: drawn.n[split] for split in splits}, drawn.seed, called)
 
 
-def _variants(name: str, splits: Sequence[str], options: Mapping[str, Any]) -> pl.DataFrame:
+def _variant_examples(name: str, splits: Sequence[str], options: Mapping[str, Any]) -> pl.DataFrame:
     """Generates the examples of every variant of a task, under the variant's name."""
     shared, variants = {key: value for key, value in options.items() if key != "variants"}, options["variants"]
     if not isinstance(variants, Mapping) or not variants or not all(isinstance(v, Mapping) for v in variants.values()):

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from generate.tasks.task import ANSWER, Check, Difficulty, Item, answer_of, share_of_lines
+from generate.tasks.task import ANSWER, AnswerCheck, Difficulty, Item, answer_of, share_of_lines
 from toolkit.errors import InvalidError, ThinkbackError
 from toolkit.settings import setting
 
@@ -54,12 +54,12 @@ def depth(terms: Sum) -> int:
     return max((term.depth for term in terms), default=0)
 
 
-def linear(terms: Sum) -> tuple[int, int]:
+def linear_coefficients(terms: Sum) -> tuple[int, int]:
     """The numbers (a, b) for which the sum equals a*x + b."""
     a = b = 0
     for term in terms:
         if isinstance(term.inner, tuple):
-            inner_a, inner_b = linear(term.inner)
+            inner_a, inner_b = linear_coefficients(term.inner)
             a, b = a + term.factor * inner_a, b + term.factor * inner_b
         elif term.inner is None:
             b += term.factor
@@ -68,7 +68,7 @@ def linear(terms: Sum) -> tuple[int, int]:
     return a, b
 
 
-def _write(terms: Sum, letter: str) -> str:
+def _sum_text(terms: Sum, letter: str) -> str:
     """The sum as text, such as `3*x-4+2*(x-1)`. Factors of one are left out, and so is a sum of nothing but 0."""
     text = ""
     for term in terms:
@@ -76,7 +76,7 @@ def _write(terms: Sum, letter: str) -> str:
         if term.inner is None:
             text += f"{sign}{size}"
             continue
-        body = letter if isinstance(term.inner, str) else f"({_write(term.inner, letter)})"
+        body = letter if isinstance(term.inner, str) else f"({_sum_text(term.inner, letter)})"
         text += f"{sign}{body}" if size == 1 else f"{sign}{size}*{body}"
     return text or "0"
 
@@ -122,10 +122,10 @@ def _equation(text: str) -> tuple[Sum, Sum]:
     sides = bare.split("=")
     if len(sides) != 2:
         raise InvalidError(f"`{text}` holds no equation")
-    return read(sides[0]), read(sides[1])
+    return parse_sum(sides[0]), parse_sum(sides[1])
 
 
-def read(text: str) -> Sum:
+def parse_sum(text: str) -> Sum:
     """Parses a sum. ThinkbackError where the text is no linear expression in one letter."""
     tokens = _TOKEN.findall(text)
     if re.sub(r"\s", "", "".join(tokens)) != re.sub(r"\s", "", text) or not tokens:
@@ -179,8 +179,8 @@ def _sorted_text(terms: Sum) -> str:
 
 def _only_solution(left: Sum, right: Sum) -> Fraction | None:
     """The only solution of an equation; null where there is none, or every number is one."""
-    a, b = linear(left)
-    c, d = linear(right)
+    a, b = linear_coefficients(left)
+    c, d = linear_coefficients(right)
     return Fraction(d - b, a - c) if a != c else None
 
 
@@ -231,8 +231,8 @@ class Algebra(Difficulty):
         if _only_solution(left, right) != answer:
             return None
         letter = rng.choice(LETTERS)
-        lines = steps(left, right, letter, _draw_way(rng))
-        question = f"Solve {_write(left, letter)}={_write(right, letter)} for {letter}."
+        lines = solution_lines(left, right, letter, _draw_way(rng))
+        question = f"Solve {_sum_text(left, letter)}={_sum_text(right, letter)} for {letter}."
         if _largest_number(question) > self.largest or any(_largest_number(line) > self.largest for line in lines):
             return None
         solution = "\n".join([*lines, f"{ANSWER}{answer}"])
@@ -252,27 +252,27 @@ class Algebra(Difficulty):
             root = _only_solution(tuple(left), tuple(right))
             if root is None or root == Fraction(item.answer) or any(not term.factor for term in side):
                 continue
-            mistaken = f"{_write(tuple(left), letter)}={_write(tuple(right), letter)}"
+            mistaken = f"{_sum_text(tuple(left), letter)}={_sum_text(tuple(right), letter)}"
             rest = _final_lines(tuple(left), tuple(right), letter, round(root), _draw_way(rng))
             if str(round(root)) != item.answer:
                 return "\n".join([*lines[:at], *_without_repeats([mistaken, *rest]), f"{ANSWER}{round(root)}"])
         off = int(item.answer) + rng.choice((-1, 1))
         return "\n".join([*lines[:-1], f"{letter}={off}", f"{ANSWER}{off}"])
 
-    def check(self, item: Item, answer: str | None) -> Check:
+    def check(self, item: Item, answer: str | None) -> AnswerCheck:
         """Checks an answer by putting it in for the variable, side by side: `5*(2*3-3)+4=19, 3*3+10=19`."""
         try:
             value = Fraction(int(answer or ""))
         except ValueError:
-            return Check("no answer", False)
+            return AnswerCheck("no answer", False)
         left, right = _equation(item.question)
         number = f"({answer})" if value < 0 else str(answer)
         parts, values = [], []
         for side in (left, right):
-            a, b = linear(side)
+            a, b = linear_coefficients(side)
             values.append(a * value + b)
-            parts.append(f"{_write(side, VARIABLE).replace(VARIABLE, number)}={values[-1]}")
-        return Check("\n".join(parts), values[0] == values[1])
+            parts.append(f"{_sum_text(side, VARIABLE).replace(VARIABLE, number)}={values[-1]}")
+        return AnswerCheck("\n".join(parts), values[0] == values[1])
 
     def sound(self, item: Item, attempt: str) -> float:
         """The share of an attempt's lines that the true answer solves. Lines that are no equation count as unsolved."""
@@ -309,10 +309,10 @@ class Algebra(Difficulty):
         return size if rng.random() < 0.7 else -size
 
 
-def steps(left: Sum, right: Sum, letter: str, way: _Way) -> list[str]:
+def solution_lines(left: Sum, right: Sum, letter: str, way: _Way) -> list[str]:
     """The lines of a worked solution, without the question and the answer's line."""
     lines: list[str] = []
-    first = f"{_write(left, letter)}={_write(right, letter)}"
+    first = f"{_sum_text(left, letter)}={_sum_text(right, letter)}"
     while depth(left) or depth(right):
         if way.apart and depth(left):
             left = _expand(left)
@@ -320,7 +320,7 @@ def steps(left: Sum, right: Sum, letter: str, way: _Way) -> list[str]:
             deepest = max(depth(left), depth(right))
             left = _expand(left) if depth(left) == deepest else left
             right = _expand(right) if depth(right) == deepest else right
-        lines.append(f"{_write(left, letter)}={_write(right, letter)}")
+        lines.append(f"{_sum_text(left, letter)}={_sum_text(right, letter)}")
     root = _only_solution(left, right)
     whole = int(root) if root is not None and root.denominator == 1 else None
     lines += _final_lines(left, right, letter, whole if whole is not None else 0, way)
@@ -329,7 +329,7 @@ def steps(left: Sum, right: Sum, letter: str, way: _Way) -> list[str]:
 
 def _final_lines(left: Sum, right: Sum, letter: str, root: int, way: _Way) -> list[str]:
     """The last lines of a solution, once brackets are multiplied out: collected, moved, collected, divided."""
-    (a, b), (c, d) = linear(left), linear(right)
+    (a, b), (c, d) = linear_coefficients(left), linear_coefficients(right)
     if not way.direct:
         left, right = _linear_sum(a, b), _linear_sum(c, d)
     here, there = (right, left) if way.right else (left, right)
@@ -340,7 +340,7 @@ def _final_lines(left: Sum, right: Sum, letter: str, root: int, way: _Way) -> li
     for one, other in ((variable, constant), (_linear_sum(factor, 0), _linear_sum(0, value))):
         sides.append((other, one) if way.right else (one, other))
     sides.append(((_Term(1, VARIABLE),), (_Term(root),)))
-    written = [f"{_write(one, letter)}={_write(other, letter)}" for one, other in sides]
+    written = [f"{_sum_text(one, letter)}={_sum_text(other, letter)}" for one, other in sides]
     return _without_repeats(written)
 
 
@@ -363,7 +363,7 @@ def _without_repeats(lines: list[str]) -> list[str]:
 
 
 def _value_at(terms: Sum, value: int) -> int:
-    a, b = linear(terms)
+    a, b = linear_coefficients(terms)
     return a * value + b
 
 

@@ -61,7 +61,7 @@ class TaskText:
     completion: str
 
 
-def fill(name: str, **fields: str) -> str:
+def fill_prompt(name: str, **fields: str) -> str:
     """The prompt of a format with its fields filled in."""
     text = PROMPTS[name]
     for field, value in fields.items():
@@ -69,32 +69,32 @@ def fill(name: str, **fields: str) -> str:
     return text
 
 
-def solve(item: Item) -> TaskText:
+def solution_text(item: Item) -> TaskText:
     """The training text of a solution: the question as prompt, the whole solution as completion."""
-    return TaskText("solve", fill("solve", question=item.question), item.solution)
+    return TaskText("solve", fill_prompt("solve", question=item.question), item.solution)
 
 
-def resume(item: Item, keep: int) -> TaskText:
+def continuation_text(item: Item, keep: int) -> TaskText:
     """The training text of a continuation: the solution cut after `keep` characters, then its rest, as for a truncated
     attempt.
     """
     if not 0 <= keep < len(item.solution):
         raise InvalidError(f"`keep` is {keep}, but the solution has {len(item.solution)} characters")
     head, tail = item.solution[:keep], item.solution[keep:]
-    return TaskText("continue", fill("continue", question=item.question, attempt=head), tail)
+    return TaskText("continue", fill_prompt("continue", question=item.question, attempt=head), tail)
 
 
-def verify(task: Task, item: Item, attempt: str) -> TaskText:
+def verification_text(task: Task, item: Item, attempt: str) -> TaskText:
     """The training text of a check of an attempt's answer. Where it holds, the completion repeats the answer; else it
     has the answer that the check came to, or the whole solution.
     """
     check = task.check(item, answer_of(attempt))
     anew = item.solution if check.answer is None else f"{ANSWER}{check.answer}"
     end = f"{HOLDS}\n{ANSWER}{item.answer}" if check.holds else f"{FAILS}\n{anew}"
-    return TaskText("verify", fill("verify", question=item.question, attempt=attempt), f"{check.text}\n{end}")
+    return TaskText("verify", fill_prompt("verify", question=item.question, attempt=attempt), f"{check.text}\n{end}")
 
 
-def repair(task: Task, item: Item, attempt: str) -> TaskText:
+def repair_text(task: Task, item: Item, attempt: str) -> TaskText:
     """The training text of a repair: how many lines of the attempt hold, then the solution, or a right attempt's answer
     again.
     """
@@ -102,15 +102,15 @@ def repair(task: Task, item: Item, attempt: str) -> TaskText:
     good = next((number for number, line in enumerate(lines) if task.sound(item, line) < 1), len(lines))
     right = answer_of(attempt) == item.answer and good == len(lines)
     end = f"{HOLDS}\n{ANSWER}{item.answer}" if right else f"fix: line {good + 1}\n{item.solution}"
-    return TaskText("repair", fill("repair", question=item.question, attempt=attempt), end)
+    return TaskText("repair", fill_prompt("repair", question=item.question, attempt=attempt), end)
 
 
-def correct(item: Item, attempt: str) -> TaskText:
+def correction_text(item: Item, attempt: str) -> TaskText:
     """The training text of a correction: the solution, after an attempt that the prompt calls wrong."""
-    return TaskText("correct", fill("correct", question=item.question, attempt=attempt), item.solution)
+    return TaskText("correct", fill_prompt("correct", question=item.question, attempt=attempt), item.solution)
 
 
-def _grade(task: Task, item: Item, attempt: str, verdict: bool) -> str:
+def _grade_text(task: Task, item: Item, attempt: str, verdict: bool) -> str:
     """The anchored score for an attempt, by its verdict and the share of its lines that hold."""
     sound = task.sound(item, attempt)
     if verdict:
@@ -123,22 +123,24 @@ def _grade(task: Task, item: Item, attempt: str, verdict: bool) -> str:
     return "0.25" if sound >= 0.5 else "0.00"
 
 
-def judge(task: Task, item: Item, attempt: str, verdict: bool) -> TaskText:
+def judgement_text(task: Task, item: Item, attempt: str, verdict: bool) -> TaskText:
     """The training text of a judgement: one of the five anchored scores."""
-    prompt = fill("judge", question=item.question, attempt=attempt)
-    return TaskText("judge", prompt, _grade(task, item, attempt, verdict))
+    prompt = fill_prompt("judge", question=item.question, attempt=attempt)
+    return TaskText("judge", prompt, _grade_text(task, item, attempt, verdict))
 
 
-def reflect(question: str, attempt: str, verdict: float) -> TaskText:
+def reflection_text(question: str, attempt: str, verdict: float) -> TaskText:
     """The training text of self-reflection: a number from 1 to 10. `verdict`: right or wrong, or the share right among
     like samples.
     """
     if not 0 <= verdict <= 1:
         raise InvalidError(f"`verdict` is {verdict}: it must lie between 0 and 1")
-    return TaskText("reflect", fill("reflect", question=question, attempt=attempt), str(1 + round(9 * float(verdict))))
+    return TaskText(
+        "reflect", fill_prompt("reflect", question=question, attempt=attempt), str(1 + round(9 * float(verdict)))
+    )
 
 
-def choose(
+def choice_text(
     question: str, attempts: Sequence[str], verdicts: Sequence[bool], rng: random.Random, lines: int = 2
 ) -> TaskText | None:
     """The training text of a choice: the number, from 1, of a right attempt among several; None where none is right.
@@ -153,15 +155,15 @@ def choose(
     right = [number for number, verdict in enumerate(verdicts, start=1) if verdict]
     if not right:
         return None
-    prompt = fill("choose", question=question, attempts=shortlist(attempts, lines))
+    prompt = fill_prompt("choose", question=question, attempts=numbered_attempts(attempts, lines))
     return TaskText("choose", prompt, str(rng.choice(right)))
 
 
-def shortlist(attempts: Sequence[str], lines: int = 2) -> str:
+def numbered_attempts(attempts: Sequence[str], lines: int = 2) -> str:
     """The attempts as a listwise prompt shows them, one on a line: `1) 7*x=21 #### 3`."""
-    return "\n".join(f"{number}) {ending(attempt, lines)}" for number, attempt in enumerate(attempts, start=1))
+    return "\n".join(f"{number}) {attempt_ending(attempt, lines)}" for number, attempt in enumerate(attempts, start=1))
 
 
-def ending(attempt: str, lines: int = 2) -> str:
+def attempt_ending(attempt: str, lines: int = 2) -> str:
     """The last lines of an attempt, joined into one line."""
     return " ".join(line.strip() for line in attempt.strip().split("\n")[-lines:])

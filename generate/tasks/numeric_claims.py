@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
-from generate.tasks.task import ANSWER, Check, Difficulty, Item, share_of_lines
+from generate.tasks.task import ANSWER, AnswerCheck, Difficulty, Item, share_of_lines
 from toolkit.errors import InvalidError
 from toolkit.settings import setting
 
@@ -112,16 +112,16 @@ class Claims(Difficulty):
         The label is drawn first and kept over the tries, so that labels are as frequent as `shares` say.
         """
         wanted = rng.choices(LABELS, weights=self.shares)[0]
-        items = (self._try(rng, wanted) for _ in range(100))
+        items = (self._draw_item(rng, wanted) for _ in range(100))
         return next((item for item in items if item is not None), None)
 
-    def _try(self, rng: random.Random, wanted: str) -> Item | None:
+    def _draw_item(self, rng: random.Random, wanted: str) -> Item | None:
         table = self._draw_table(rng)
         count = 2 if rng.random() < self.two_parts else 1
         parts = tuple(self._draw_part(table, rng, wanted) for _ in range(count))
         if len({(part.kind, part.column, part.year) for part in parts}) < count:
             return None
-        verdicts = [verdict(table, part) for part in parts]
+        verdicts = [part_verdict(table, part) for part in parts]
         label = _label_of(verdicts)
         if label != wanted:
             return None
@@ -131,9 +131,9 @@ class Claims(Difficulty):
         reads = rng.random() < 0.5
         lines = []
         for part in parts if rng.random() < 0.5 else parts[::-1]:
-            lines += [_reading_of(table, part), _line_of(table, part)] if reads else [_line_of(table, part)]
+            lines += [_reading_line(table, part), _line_of(table, part)] if reads else [_line_of(table, part)]
         solution = "\n".join([*lines, f"{ANSWER}{label}"])
-        facts = tuple(line for part in parts for line in (_reading_of(table, part), _line_of(table, part)))
+        facts = tuple(line for part in parts for line in (_reading_line(table, part), _line_of(table, part)))
         return Item(f"{table}\nclaim: {claim}", label, solution, canonical(table, parts), extra, facts)
 
     def flawed(self, item: Item, rng: random.Random) -> str:
@@ -153,10 +153,10 @@ class Claims(Difficulty):
             label = rng.choice([one for one in LABELS if one != item.answer])
         return "\n".join([*changed, f"{ANSWER}{label}"])
 
-    def check(self, item: Item, answer: str | None) -> Check:
+    def check(self, item: Item, answer: str | None) -> AnswerCheck:
         """Checks an answer by doing the arithmetic of the parts afresh."""
         text, _, label = item.solution.rpartition(f"\n{ANSWER}")
-        return Check(text if answer else f"no answer\n{text}", answer == label, label)
+        return AnswerCheck(text if answer else f"no answer\n{text}", answer == label, label)
 
     def sound(self, item: Item, attempt: str) -> float:
         """The share of an attempt's lines that a true justification may contain."""
@@ -233,13 +233,13 @@ def _combinations(table: _FactTable, part: _ClaimPart) -> list[tuple[int, int]]:
     return list(product(table.cells[part.column][part.year], cells))
 
 
-def verdict(table: _FactTable, part: _ClaimPart) -> str:
+def part_verdict(table: _FactTable, part: _ClaimPart) -> str:
     """Whether the table bears a part out: `yes`, `no`, or `half` where only some sources do."""
-    held = {_holds(part, first, second) for first, second in _combinations(table, part)}
+    held = {_part_holds(part, first, second) for first, second in _combinations(table, part)}
     return HALF if len(held) == 2 else YES if held == {True} else NO
 
 
-def _holds(part: _ClaimPart, first: int, second: int) -> bool:
+def _part_holds(part: _ClaimPart, first: int, second: int) -> bool:
     if part.kind == "bound":
         return (first - part.number) * part.way > 0
     if part.kind == "times":
@@ -255,10 +255,10 @@ def _line_of(table: _FactTable, part: _ClaimPart) -> str:
     """A justification's line for a part: the arithmetic for each choice of sources, the claimed number, the verdict."""
     sums = [_arithmetic(part, first, second) for first, second in _combinations(table, part)]
     claimed = "" if part.kind in ("bound", "times") else f", {part.number}"
-    return f"{table.topics[part.column]} {' '.join(sums)}{claimed}: {verdict(table, part)}"
+    return f"{table.topics[part.column]} {' '.join(sums)}{claimed}: {part_verdict(table, part)}"
 
 
-def _reading_of(table: _FactTable, part: _ClaimPart) -> str:
+def _reading_line(table: _FactTable, part: _ClaimPart) -> str:
     """The line that reads out a part's cells: `jobs 2011 40, 2012 46/49`, `jobs 2011 40, homes 2011 12`."""
     second = _second_cell(part)
     cells = [(part.column, part.year), *([] if second is None else [second])]

@@ -46,7 +46,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Check:
+class AnswerCheck:
     """A check of a proposed answer: its lines, whether the answer holds, and the answer that the check itself comes to,
     if any.
     """
@@ -85,7 +85,7 @@ class Task(Protocol):
         """A solution with one error, carried on to a wrong answer."""
         ...
 
-    def check(self, item: Item, answer: str | None) -> Check:
+    def check(self, item: Item, answer: str | None) -> AnswerCheck:
         """Checks a proposed answer without solving the question. A null answer does not hold."""
         ...
 
@@ -94,13 +94,13 @@ class Task(Protocol):
         ...
 
 
-def part_of(canonical: str) -> str:
+def split_of_question(canonical: str) -> str:
     """The split to which a question with this canonical form belongs."""
     place = int.from_bytes(hashlib.sha256(canonical.encode()).digest()[:8], "big") % 100
     return next(split for split, places in SPLITS.items() if place in places)
 
 
-def stream(task: Task, split: str, seed: int) -> Iterator[Item]:
+def question_stream(task: Task, split: str, seed: int) -> Iterator[Item]:
     """Yields the questions of one split without end and without repeats.
 
     Raises ThinkbackError where the task's settings have no further question of that split.
@@ -113,7 +113,7 @@ def stream(task: Task, split: str, seed: int) -> Iterator[Item]:
     while True:
         item = task.draw(rng)
         tries += 1
-        if item is not None and part_of(item.canonical) == split:
+        if item is not None and split_of_question(item.canonical) == split:
             form = hashlib.sha256(item.canonical.encode()).digest()
             if form not in seen:
                 seen.add(form)
@@ -126,9 +126,9 @@ def stream(task: Task, split: str, seed: int) -> Iterator[Item]:
             )
 
 
-def draw(task: Task, split: str, n: int, seed: int) -> list[Item]:
+def first_questions(task: Task, split: str, n: int, seed: int) -> list[Item]:
     """The first `n` questions of a split."""
-    return list(islice(stream(task, split, seed), n))
+    return list(islice(question_stream(task, split, seed), n))
 
 
 def examples(task: Task, sizes: Mapping[str, int], seed: int, name: str | None = None) -> pl.DataFrame:
@@ -139,7 +139,7 @@ def examples(task: Task, sizes: Mapping[str, int], seed: int, name: str | None =
     rows = []
     name = name or task.name
     for split, n in sizes.items():
-        for number, item in enumerate(draw(task, split, n, seed)):
+        for number, item in enumerate(first_questions(task, split, n, seed)):
             rows.append(
                 {
                     "example_id": f"{name}-{split}-{number:05d}",

@@ -134,11 +134,11 @@ def prompt_about_all(
     template: Template, block: TraceBlock, rows: Sequence[Mapping[str, Any]], lines: int | None
 ) -> Prompt:
     """A prompt about several traces of an example, which `{{attempts}}` numbers from 1."""
-    from generate.tasks.formats import shortlist
+    from generate.tasks.formats import numbered_attempts
 
     texts = [block.full_text(row) for row in rows]
     if lines is not None:
-        listed = shortlist(texts, lines)
+        listed = numbered_attempts(texts, lines)
     else:
         listed = "\n\n".join(f"{number}) {text.strip()}" for number, text in enumerate(texts, start=1))
     return template.render({**block.fields[rows[0]["example_id"]], "attempts": listed})
@@ -167,4 +167,4 @@ def original_prompt(prompts: Mapping[str, Template], block: TraceBlock, row: Map
 
 def check_fields(template: Template, log: Log, further: Sequence[str]) -> None:
     """Raises ThinkbackError where a prompt has a field that no column of `examples` and none of `further` fills."""
-    template.check([*log.columns("examples"), "labels", *further])
+    template.check_fields([*log.columns("examples"), "labels", *further])

@@ -93,7 +93,7 @@ def prompts_of_pools(
             raise RequiredError(
                 f"the log does not keep the prompt of the pool `{pool}`: name a prompt file for it in `prompts`"
             )
-        templates[pool].check([*log.columns("examples"), "labels", *ANSWERED_FIELDS])
+        templates[pool].check_fields([*log.columns("examples"), "labels", *ANSWERED_FIELDS])
     return templates
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from generate.engines.base import EngineError
-from generate.engines.weights import ModelFiles, installed, load_tokens, quieten
+from generate.engines.weights import ModelFiles, load_tokens, require_extra, silence_transformers
 from generate.tasks import CHARACTERS
-from generate.training.model_recipe import Shape
+from generate.training.model_recipe import ModelShape
 from toolkit.files import replacing
 
 END = "<end>"
@@ -23,11 +23,11 @@ _ATTENTION = "sdpa_float32"
 
 def make_tokenizer() -> Any:
     """A tokenizer with one token for each character of the tasks, `<end>` (0) after a completion and `<pad>` (1)."""
-    installed("generate", "tokenizers", "transformers")
+    require_extra("generate", "tokenizers", "transformers")
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    quieten()
+    silence_transformers()
     vocabulary = {token: index for index, token in enumerate([END, PAD, *CHARACTERS])}
     core = Tokenizer(models.WordLevel(vocabulary, unk_token=PAD))
     core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
@@ -35,9 +35,9 @@ def make_tokenizer() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=core, eos_token=END, pad_token=PAD, unk_token=PAD)
 
 
-def make_model(shape: Shape, seed: int, tokenizer: Any) -> Any:
+def make_model(shape: ModelShape, seed: int, tokenizer: Any) -> Any:
     """A model of this shape with random weights, which the seed determines."""
-    installed("generate", "torch", "transformers")
+    require_extra("generate", "torch", "transformers")
     import torch
     from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM
 
@@ -66,7 +66,7 @@ def load_model(files: ModelFiles, tokenizer: Any) -> Any:
 
     EngineError where it is of another architecture, or has other tokens.
     """
-    installed("generate", "torch", "transformers")
+    require_extra("generate", "torch", "transformers")
     import torch
     from transformers import AttentionInterface, AutoConfig, LlamaConfig, LlamaForCausalLM
 
@@ -78,7 +78,7 @@ def load_model(files: ModelFiles, tokenizer: Any) -> Any:
         raise EngineError(
             f"model `{folder}` has other tokens than the tasks: give one that `thinkback train` made", code="mismatch"
         )
-    quieten()
+    silence_transformers()
     AttentionInterface.register(_ATTENTION, _attention)
     return LlamaForCausalLM.from_pretrained(
         files.folder, dtype=torch.float32, attn_implementation=_ATTENTION, use_safetensors=True, local_files_only=True

@@ -28,7 +28,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from generate.recipes.toml_file import naming, parse_toml, shipped_recipes
+from generate.recipes.toml_file import name_file_in_errors, parse_toml, shipped_recipes
 from generate.tasks import PROMPTS, TASKS, Task, make_task
 from toolkit.errors import ConflictError, InvalidError, NotFoundError, RequiredError, UnknownError, quote, suggest
 from toolkit.settings import Checked, check, from_table, setting
@@ -64,7 +64,7 @@ class _TaskSettings:
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelShape:
     """The shape of a Llama-architecture model: `heads` of `hidden`/`heads` dimensions, of which `kv_heads` have keys
     and values.
     """
@@ -96,7 +96,7 @@ class RateSchedule(Checked):
 
 
 @dataclass(frozen=True)
-class Attempts:
+class AttemptSettings:
     """The attempts that a phase learns to revise and to judge: samples of the model as it is when the phase begins.
 
     questions: new to the model; samples: of each, at temperatures taken in turn; max_tokens: of a whole attempt, and
@@ -116,7 +116,7 @@ class Attempts:
 
 
 @dataclass(frozen=True)
-class Phase:
+class TrainingPhase:
     """A phase of training: `tokens` of texts (without padding), in formats drawn in the proportions of `mixture`.
 
     Without `attempts`, attempts are solutions with one error put in, and whole ones.
@@ -124,7 +124,7 @@ class Phase:
 
     tokens: int = setting(low=1)
     mixture: Mapping[str, float] = setting({"solve": 1.0}, read=_mixture)
-    attempts: Attempts | None = setting(None)
+    attempts: AttemptSettings | None = setting(None)
 
     def __post_init__(self) -> None:
         check(self)
@@ -140,9 +140,9 @@ class ModelRecipe(Checked):
     name: str = setting()
     seed: int = setting(0)
     task: _TaskSettings = setting()
-    model: Shape = setting(Shape())
+    model: ModelShape = setting(ModelShape())
     schedule: RateSchedule = setting(RateSchedule())
-    phases: tuple[Phase, ...] = setting()
+    phases: tuple[TrainingPhase, ...] = setting()
     start: str | None = setting(None)
 
     @property
@@ -164,7 +164,7 @@ def load_training_recipe(recipe: str) -> ModelRecipe:
             raise NotFoundError(f"`{recipe}` is neither a file nor a shipped training recipe; {known}")
         path = SHIPPED / f"{path.name}.toml"
     top = parse_toml(path)
-    with naming(path):
+    with name_file_in_errors(path):
         return _recipe(top, path.stem)
 
 
@@ -177,6 +177,8 @@ def _recipe(top: Mapping[str, Any], stem: str) -> ModelRecipe:
         raise RequiredError("`phase` is required: write each as `[[phase]]`")
     if "start" in top and "model" in top:
         raise ConflictError("leave out `[model]` or `start`: a model that is trained further keeps its shape")
-    phases = tuple(from_table(Phase, one, f"phase.{number}") for number, one in enumerate(top["phase"], start=1))
+    phases = tuple(
+        from_table(TrainingPhase, one, f"phase.{number}") for number, one in enumerate(top["phase"], start=1)
+    )
     rest = {key: value for key, value in top.items() if key != "phase"}
     return from_table(ModelRecipe, {"name": stem, **rest, "phases": phases})

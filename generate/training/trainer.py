@@ -21,12 +21,22 @@ from numpy.typing import NDArray
 
 from generate.engines import open_engine
 from generate.engines.base import Call, CallFailure
-from generate.engines.weights import find_model, first_line, installed, versions
+from generate.engines.weights import find_model, first_line, package_versions, require_extra
 from generate.passes.batching import length_batches as alike
-from generate.tasks import Item, Task, TaskText, answer_of, stream
-from generate.tasks.formats import choose, correct, fill, judge, reflect, repair, resume, solve, verify
+from generate.tasks import Item, Task, TaskText, answer_of, question_stream
+from generate.tasks.formats import (
+    choice_text,
+    continuation_text,
+    correction_text,
+    fill_prompt,
+    judgement_text,
+    reflection_text,
+    repair_text,
+    solution_text,
+    verification_text,
+)
 from generate.training.llama import load_model, make_model, make_tokenizer, save_model
-from generate.training.model_recipe import Attempts, ModelRecipe, Phase, RateSchedule
+from generate.training.model_recipe import AttemptSettings, ModelRecipe, RateSchedule, TrainingPhase
 from toolkit.errors import EmptyError, PackageError, UnsuitableError
 from toolkit.files import check_replaceable
 from toolkit.progress import Advance, no_progress
@@ -36,7 +46,7 @@ CHOICES = 6
 
 
 @dataclass(frozen=True)
-class _Attempted:
+class _QuestionAttempts:
     """A question with several attempts at it, and whether each one's answer is right. `cut` attempts were stopped by a
     limit.
     """
@@ -51,24 +61,24 @@ class _Attempted:
         return sum(self.verdicts) / len(self.verdicts)
 
 
-def _attempted(item: Item, attempts: Sequence[str]) -> _Attempted:
+def _judge_attempts(item: Item, attempts: Sequence[str]) -> _QuestionAttempts:
     """Judges attempts at a question: one is right if its answer equals the question's."""
-    return _Attempted(item, tuple(attempts), tuple(answer_of(attempt) == item.answer for attempt in attempts))
+    return _QuestionAttempts(item, tuple(attempts), tuple(answer_of(attempt) == item.answer for attempt in attempts))
 
 
-def _synthetic_attempts(task: Task, item: Item, rng: random.Random) -> _Attempted:
+def _synthetic_attempts(task: Task, item: Item, rng: random.Random) -> _QuestionAttempts:
     """Makes attempts without a model: a flawed solution, a correct one, and one of them cut off."""
     flawed = task.flawed(item, rng)
     source = rng.choice((flawed, item.solution))
-    return _attempted(item, (flawed, item.solution, source[: rng.randrange(len(source))]))
+    return _judge_attempts(item, (flawed, item.solution, source[: rng.randrange(len(source))]))
 
 
-def texts(
+def training_texts(
     task: Task,
     questions: Iterator[Item],
     mixture: Mapping[str, float],
     rng: random.Random,
-    samples: Sequence[_Attempted] = (),
+    samples: Sequence[_QuestionAttempts] = (),
 ) -> Iterator[TaskText]:
     """Yields training texts of the mixture without end. Attempts come from `samples`, or are synthetic where there are
     none.
@@ -80,11 +90,11 @@ def texts(
     while True:
         (name,) = rng.choices(formats, weights)
         if name == "solve":
-            yield solve(next(questions))
+            yield solution_text(next(questions))
             continue
         if name == "continue":
             item = next(questions)
-            yield resume(item, rng.randrange(len(item.solution)))
+            yield continuation_text(item, rng.randrange(len(item.solution)))
             continue
         source = rng.choice(samples) if samples else _synthetic_attempts(task, next(questions), rng)
         text = _attempt_text(name, task, source, rng)
@@ -98,30 +108,30 @@ def texts(
             )
 
 
-def _attempt_text(name: str, task: Task, source: _Attempted, rng: random.Random) -> TaskText | None:
+def _attempt_text(name: str, task: Task, source: _QuestionAttempts, rng: random.Random) -> TaskText | None:
     """Makes one training text of a format from a question's attempts; None where no attempt fits the format."""
     item = source.item
     if name == "choose":
         places = rng.sample(range(len(source.attempts)), min(len(source.attempts), rng.randint(2, CHOICES)))
         attempts, verdicts = [source.attempts[n] for n in places], [source.verdicts[n] for n in places]
-        return choose(item.question, attempts, verdicts, rng)
+        return choice_text(item.question, attempts, verdicts, rng)
     if name == "correct":
         wrong = [attempt for attempt, right in zip(source.attempts, source.verdicts, strict=True) if not right]
-        return correct(item, rng.choice(wrong)) if wrong else None
+        return correction_text(item, rng.choice(wrong)) if wrong else None
     place = rng.randrange(len(source.attempts))
     attempt, right = source.attempts[place], source.verdicts[place]
     if name == "verify":
-        return verify(task, item, attempt)
+        return verification_text(task, item, attempt)
     if name == "repair":
-        return repair(task, item, attempt)
+        return repair_text(task, item, attempt)
     if name == "judge":
-        return judge(task, item, attempt, right)
-    return reflect(item.question, attempt, (right + source.share) / 2)
+        return judgement_text(task, item, attempt, right)
+    return reflection_text(item.question, attempt, (right + source.share) / 2)
 
 
 def _sample_attempts(
-    model: Any, tokenizer: Any, questions: Iterator[Item], settings: Attempts, seed: int
-) -> list[_Attempted]:
+    model: Any, tokenizer: Any, questions: Iterator[Item], settings: AttemptSettings, seed: int
+) -> list[_QuestionAttempts]:
     """Samples attempts at the next `settings.questions` questions, with the engine that a recipe would use.
 
     Each question gets `wanted.samples` whole attempts, and one that is cut off where `wanted.short` names limits.
@@ -131,7 +141,7 @@ def _sample_attempts(
     heats = tuple(islice(cycle(settings.temperatures), settings.samples))
     calls = []
     for number, item in enumerate(items):
-        prompt = fill("solve", question=item.question)
+        prompt = fill_prompt("solve", question=item.question)
         seeds = tuple((seed * len(items) + number) * (settings.samples + 1) + index for index in range(len(heats)))
         calls.append(Call(f"{number} whole", prompt, seeds, heats, settings.max_tokens))
         if settings.short:
@@ -145,7 +155,7 @@ def _sample_attempts(
                 raise UnsuitableError(f"the model can't answer a question of its own task: {outcome.reason}")
             attempts_of[int(call.key.split()[0])] += [completion.text for completion in outcome]
         engine.close()
-    return [_attempted(item, attempts) for item, attempts in zip(items, attempts_of, strict=True)]
+    return [_judge_attempts(item, attempts) for item, attempts in zip(items, attempts_of, strict=True)]
 
 
 IGNORED = -100
@@ -242,7 +252,7 @@ def train_model(
     ThinkbackError where `out` exists, a package or the compiler is missing, or `recipe.start` is no model of this
     training.
     """
-    installed("generate", "torch", "transformers", "safetensors")
+    require_extra("generate", "torch", "transformers", "safetensors")
     check_replaceable(out, force)
     tokenizer = make_tokenizer()
     if recipe.start is None:
@@ -253,7 +263,7 @@ def train_model(
     run = _Training(recipe, tokenizer, model, advance or no_progress, compiled)
     reports = []
     for number, phase in enumerate(recipe.phases, start=1):
-        reports.append(run.phase(phase, number))
+        reports.append(run.train_phase(phase, number))
         if say is not None:
             say(_phase_line(number, reports[-1]))
     save_model(
@@ -271,11 +281,11 @@ class _Training:
         self.recipe, self.tokenizer, self.model, self.advance = recipe, tokenizer, model, advance
         self.forward = torch.compile(model, dynamic=True) if compiled else model
         self.task = recipe.task.make()
-        self.questions = stream(self.task, "fit", recipe.seed)
+        self.questions = question_stream(self.task, "fit", recipe.seed)
         self.optimizer = _Optimizer(model, recipe.schedule)
         self.steps = self.tokens = 0
 
-    def phase(self, phase: Phase, number: int) -> _PhaseReport:
+    def train_phase(self, phase: TrainingPhase, number: int) -> _PhaseReport:
         began = perf_counter()
         samples = []
         if phase.attempts is not None:
@@ -283,14 +293,14 @@ class _Training:
             samples = _sample_attempts(self.model, self.tokenizer, self.questions, phase.attempts, number)
         sampled = perf_counter()
         rng = random.Random(f"{self.recipe.seed} {number}")
-        stated = texts(self.task, self.questions, phase.mixture, rng, samples)
+        stated = training_texts(self.task, self.questions, phase.mixture, rng, samples)
         context, schedule = self.model.config.max_position_embeddings, self.recipe.schedule
         first_step, first_token = self.steps, self.tokens
         losses: list[tuple[int, float]] = []
         since: list[float] = []
         self.model.train()
         for batch in _batches(stated, self.tokenizer, schedule.batch_tokens, context, rng):
-            since.append(self.step(batch))
+            since.append(self.train_step(batch))
             if len(since) == LOGGED or self.tokens - first_token >= phase.tokens:
                 losses.append((self.tokens, sum(since) / len(since)))
                 since = []
@@ -305,7 +315,7 @@ class _Training:
             losses=tuple(losses),
         )
 
-    def step(self, batch: _TextBatch) -> float:
+    def train_step(self, batch: _TextBatch) -> float:
         """Trains on one batch; returns its mean loss per learnt token."""
         import torch
         from torch.nn.functional import cross_entropy
@@ -348,7 +358,7 @@ def _training_report(
         "device": model.device.type,
         "threads": torch.get_num_threads(),
         "compiled": compiled,
-        "versions": versions("torch", "transformers", "tokenizers"),
+        "versions": package_versions("torch", "transformers", "tokenizers"),
         "seconds": sum(report.seconds + report.sampling_seconds for report in reports),
         "phases": [dataclasses.asdict(report) for report in reports],
     }

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from generate.signals.additions import KINDS
-from generate.signals.judge import _PromptedVerifier, _Question
+from generate.signals.judge import _JudgeQuestion, _PromptedVerifier
 
 
 def read(text: str, kind: str, how: str, candidates: int = 1) -> float | None:
     verifier = KINDS["verify"][kind](name="v", prompt="p", read=how)
     assert isinstance(verifier, _PromptedVerifier)
-    return verifier.read_number(text, _Question("q", ({},) * candidates))
+    return verifier.read_number(text, _JudgeQuestion("q", ({},) * candidates))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from generate.annotating.annotation_plan import make_add_plan
 from generate.annotating.annotation_run import add_signals
-from generate.classifier.classifier_fitting import _held_out, labelled, training_rows
+from generate.classifier.classifier_fitting import _is_held_out, labelled_traces, training_rows
 from generate.classifier.classifier_recipe import load_training
 from generate.signals.additions import load_additions
 from tests.errors import refuses
@@ -38,10 +38,10 @@ def save(folder: Path) -> Path:
 
 def test_labels_are_verdicts_or_the_share_of_rollouts_that_fix(tmp_path: Path) -> None:
     log = make_log(tmp_path / "log", 12)
-    correct = labelled(log, load_training(write_recipe(tmp_path, RECIPE + 'pools = ["votes"]\n')))
+    correct = labelled_traces(log, load_training(write_recipe(tmp_path, RECIPE + 'pools = ["votes"]\n')))
     truth = collect(log.scan("traces").filter(pl.col("pool") == "votes")).sort("trace_id")
     assert correct["label"].to_list() == [float(one) for one in truth["correct"]]
-    fix = labelled(log, load_training(write_recipe(tmp_path, RECIPE + 'target = "fix:active_verify"\n')))
+    fix = labelled_traces(log, load_training(write_recipe(tmp_path, RECIPE + 'target = "fix:active_verify"\n')))
     # by hand: votes/0 is wrong in examples 0, 3, 6, 9; its revision is right in all examples but 0, 4, 8
     assert fix["trace_id"].to_list() == [f"s{i:03d}/votes/0" for i in range(12)]
     assert [i for i, label in enumerate(fix["label"]) if label == 1] == [3, 6, 9]
@@ -54,7 +54,9 @@ def test_examples_are_split_not_traces(tmp_path: Path) -> None:
     assert set(rows.examples[rows.dev]).isdisjoint(rows.examples[~rows.dev])
     assert 0.1 < rows.dev.mean() < 0.3
     some = rows.examples[:500]
-    assert (_held_out(some, 0.2, 0) == _held_out(rows.examples, 0.2, 0)[:500]).all(), "whatever else is in the log"
+    assert (_is_held_out(some, 0.2, 0) == _is_held_out(rows.examples, 0.2, 0)[:500]).all(), (
+        "whatever else is in the log"
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,8 +110,8 @@ def test_a_trained_classifier_scores_the_log(
     # the held-out rows, scored from the folder, have the AUPRC that training kept: the best epoch's weights are there
     from sklearn.metrics import average_precision_score
 
-    chosen = labelled(log, load_training(recipe))
-    dev = _held_out(chosen["example_id"].to_numpy(), 0.2, 0)
+    chosen = labelled_traces(log, load_training(recipe))
+    dev = _is_held_out(chosen["example_id"].to_numpy(), 0.2, 0)
     both = chosen.filter(pl.Series(dev)).join(collect(done.log.scan("verifications")), on="trace_id")
     assert average_precision_score(both["label"], both["score"]) == pytest.approx(
         trained.epochs[trained.best - 1].auprc, abs=1e-6
@@ -182,7 +184,7 @@ def test_an_adapter_on_another_base_is_refused(tmp_path: Path) -> None:
 
 def test_traces_may_be_split_and_the_larger_class_cut_down(tmp_path: Path) -> None:
     log = make_log(tmp_path / "log", 60)
-    every = labelled(log, load_training(write_recipe(tmp_path, RECIPE)))
+    every = labelled_traces(log, load_training(write_recipe(tmp_path, RECIPE)))
     right = int(every["label"].sum())
     smaller = min(right, 300 - right)
     text = RECIPE + 'split = "trace"\nbalance = "down"\n'
@@ -208,11 +210,11 @@ def test_traces_may_be_split_and_the_larger_class_cut_down(tmp_path: Path) -> No
 def test_other_verdicts_can_be_learnt(tmp_path: Path) -> None:
     traces = make_rows(12)["traces"]
     log = make_log(tmp_path / "log", 12, traces=traces.with_columns(exact=~pl.col("correct")))
-    labels = [labelled(log, load_training(write_recipe(tmp_path, f'{RECIPE}target = "{one}"\n')))["label"]
+    labels = [labelled_traces(log, load_training(write_recipe(tmp_path, f'{RECIPE}target = "{one}"\n')))["label"]
               for one in ("correct", "exact")]  # fmt: skip
     assert (labels[0] == 1 - labels[1]).all()
     with refuses("unsuitable", "`classifier.target`", "`cover`"):
-        labelled(log, load_training(write_recipe(tmp_path, f'{RECIPE}target = "cover"\n')))
+        labelled_traces(log, load_training(write_recipe(tmp_path, f'{RECIPE}target = "cover"\n')))
 
 
 @with_models

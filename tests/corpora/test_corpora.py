@@ -13,7 +13,7 @@ import pytest
 
 from generate.datasets import load
 from generate.retrieval.corpus import RECORD, Corpus, open_corpus
-from generate.retrieval.neighbours import nearest, word_vectors
+from generate.retrieval.neighbours import nearest_rows, word_vectors
 from generate.retrieval.runs import read_run
 from tests.errors import refuses
 
@@ -102,7 +102,7 @@ def test_neighbours_are_exact_whatever_the_blocks(width: int, cells: int) -> Non
     dense /= np.maximum(np.linalg.norm(dense, axis=1, keepdims=True), 1e-12)
     for rows, whole in ((sparse, sparse.toarray()), (dense, dense)):
         for most in (1, 10, 40):
-            assert np.array_equal(nearest(rows, most, width, cells), plain_nearest(whole, most))
+            assert np.array_equal(nearest_rows(rows, most, width, cells), plain_nearest(whole, most))
 
 
 def test_an_index_is_kept_and_built_again_where_files_change(tmp_path: Path) -> None:

@@ -13,9 +13,15 @@ from typing import Any
 import pytest
 
 from generate.engines import Call, CallFailure, Completion, EngineError, Message, open_engine
-from generate.engines.exchange import backoff
+from generate.engines.exchange import retry_delay
 from generate.engines.openai import _OpenAISettings
-from generate.engines.replies import HalfAnswer, UnknownPart, _divide, read_reply, retry_after
+from generate.engines.replies import (
+    IncompleteAnswer,
+    UnknownPart,
+    _divide_in_proportion,
+    read_reply,
+    retry_after_seconds,
+)
 from tests.engines.server import Server, sample_text
 from tests.errors import numbers, refuses, says
 
@@ -134,16 +140,16 @@ def test_backoff_doubles_between_half_and_whole(server: Server) -> None:
     for gap, least in zip(gaps, (0.1, 0.2, 0.4), strict=True):
         assert gap >= least
     settings = _OpenAISettings(base_url="http://127.0.0.1/v1", model="m", backoff_s=0.2, longest_wait_s=1.5)
-    assert [backoff(settings, attempt, 0.0) for attempt in range(5)] == pytest.approx([0.1, 0.2, 0.4, 0.75, 0.75])
-    most = [backoff(settings, attempt, 0.999) for attempt in range(5)]
+    assert [retry_delay(settings, attempt, 0.0) for attempt in range(5)] == pytest.approx([0.1, 0.2, 0.4, 0.75, 0.75])
+    most = [retry_delay(settings, attempt, 0.999) for attempt in range(5)]
     assert most == pytest.approx([0.2, 0.4, 0.8, 1.5, 1.5], rel=1e-3)
 
 
 def test_retry_after_reads_seconds_and_dates() -> None:
-    assert retry_after("3") == 3
-    assert retry_after("-1") == 0
-    assert retry_after(None) is retry_after("soon") is retry_after("nan and") is None
-    later = retry_after(format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True))
+    assert retry_after_seconds("3") == 3
+    assert retry_after_seconds("-1") == 0
+    assert retry_after_seconds(None) is retry_after_seconds("soon") is retry_after_seconds("nan and") is None
+    later = retry_after_seconds(format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True))
     assert later == pytest.approx(60, abs=2)
 
 
@@ -340,7 +346,7 @@ def test_a_reason_for_no_text_is_an_answer_and_none_is_half_of_one() -> None:
     assert (made.text, made.finish_reason, json.loads(made.tool_calls or "")) == ("", "tool_calls", calls)
     for reason in ("content_filter", "stop", "recitation"):
         assert (read({"content": None}, reason).text, read({"content": None}, reason).tool_calls) == ("", None)
-    with pytest.raises(HalfAnswer):
+    with pytest.raises(IncompleteAnswer):
         read({"content": None}, None)
 
 
@@ -387,9 +393,9 @@ def test_a_call_that_is_cancelled_has_no_answer_and_frees_its_place(server: Serv
 
 
 def test_sums_are_divided_whole() -> None:
-    assert _divide(10, [1, 1, 1]) == [4, 3, 3]
-    assert _divide(7, [0, 0]) == [4, 3]
-    assert _divide(6, [1, 2, 3]) == [1, 2, 3]
+    assert _divide_in_proportion(10, [1, 1, 1]) == [4, 3, 3]
+    assert _divide_in_proportion(7, [0, 0]) == [4, 3]
+    assert _divide_in_proportion(6, [1, 2, 3]) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("status", ["401", "400", "500"])

@@ -169,9 +169,11 @@ def test_entropies_and_ranks_are_those_of_plain_numpy_on_a_teacher_forced_pass(e
 def test_what_cannot_be_sampled_has_no_part_in_the_entropy() -> None:
     import torch
 
-    from generate.engines.decoding import spread
+    from generate.engines.decoding import entropies_and_ranks
 
-    entropies, ranks = spread(torch.tensor([[0.0, 0.0, -torch.inf], [1.0, 2.0, 3.0]]), torch.tensor([1, 0]))
+    entropies, ranks = entropies_and_ranks(
+        torch.tensor([[0.0, 0.0, -torch.inf], [1.0, 2.0, 3.0]]), torch.tensor([1, 0])
+    )
     assert entropies[0] == pytest.approx(0.6931472)
     assert ranks.tolist() == [1, 3]
 
@@ -180,20 +182,20 @@ def test_sampling_follows_the_tempered_distribution() -> None:
     """Frequencies of 20,000 draws against softmax(logits / T), by chi-square; top-p keeps the smallest set."""
     import torch
 
-    from generate.engines.decoding import choose
+    from generate.engines.decoding import choose_token
 
     logits = torch.tensor([2.0, 1.0, 0.0, -1.0, 3.0]).repeat(20_000, 1)
     ones = torch.ones(len(logits), dtype=torch.float64)
     uniforms = torch.rand(len(logits), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     for temperature in (0.5, 1.0, 2.0):
-        tokens, logprobs = choose(logits, uniforms, ones * temperature, ones)
+        tokens, logprobs = choose_token(logits, uniforms, ones * temperature, ones)
         expected = (logits[0].double() / temperature).softmax(0) * len(logits)
         observed = torch.bincount(tokens, minlength=5)
         assert float(((observed - expected) ** 2 / expected).sum()) < 18.5  # 99.9 % of chi-square with 4 degrees
         assert torch.allclose(logprobs, logits.double().log_softmax(1).gather(1, tokens[:, None]).squeeze(1))
     weights = logits[0].double().softmax(0)  # .234 .086 .032 .012 .636
     for top_p, kept in ((0.6, {4}), (0.64, {4, 0}), (0.9, {4, 0, 1}), (1.0, {0, 1, 2, 3, 4})):
-        tokens, _ = choose(logits, uniforms, ones, ones * top_p)
+        tokens, _ = choose_token(logits, uniforms, ones, ones * top_p)
         assert set(tokens.tolist()) == kept
         share = float((tokens == 4).double().mean())
         assert share == pytest.approx(float(weights[4] / weights[list(kept)].sum()), abs=0.015)

@@ -52,7 +52,7 @@ def test_numbers_of_all_claims_at_once_and_of_nulls() -> None:
     claims, texts = (pl.Series([row[i] for row in CLAIMS]) for i in (0, 1))
     assert numeric.claim_numeric_coverage(claims, texts).to_list() == pytest.approx([row[3] for row in CLAIMS])
     assert numeric.numbers_in(pl.Series([None, "1 1.0 1"], dtype=pl.String)).to_list() == [None, [1.0]]
-    assert numeric.length(pl.Series(["", "a b", "a " * 300]), 200).to_list() == [0, 2 / 200, 1]
+    assert numeric.length_share(pl.Series(["", "a b", "a " * 300]), 200).to_list() == [0, 2 / 200, 1]
 
 
 VECTORS = {"up": [1.0, 0.0], "right": [0.0, 2.0], "between": [3.0, 3.0], "down": [-1.0, 0.0]}
@@ -84,7 +84,7 @@ def test_digits_of_other_scripts_and_endless_numbers_are_no_error() -> None:
 
 def test_a_cosine_is_that_of_the_vectors() -> None:
     encoder = Letters()
-    rows = similarity.embedded(["up", "between", "up", "right"], encoder)
+    rows = similarity.embed_texts(["up", "between", "up", "right"], encoder)
     assert encoder.asked == 3, "a text that comes twice is embedded once"
     got = similarity.claim_similarity(rows[:2], rows[2:])
     assert got.tolist() == pytest.approx([1.0, 1 / np.sqrt(2)])
@@ -96,8 +96,8 @@ def test_a_cosine_is_that_of_the_vectors() -> None:
 
 def test_what_the_encoder_does_not_take_whole_has_no_embedding_and_passages_are_halved() -> None:
     encoder = Letters(12)
-    assert np.isnan(similarity.embedded(["up up up up up up", "up"], encoder)).all(axis=1).tolist() == [True, False]
-    assert similarity.chunks(["up", "up right down between"], encoder) == [["up"], ["up right", "down between"]]
+    assert np.isnan(similarity.embed_texts(["up up up up up up", "up"], encoder)).all(axis=1).tolist() == [True, False]
+    assert similarity.encoder_chunks(["up", "up right down between"], encoder) == [["up"], ["up right", "down between"]]
 
 
 @settings(max_examples=30, deadline=None)

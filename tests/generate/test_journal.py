@@ -42,16 +42,19 @@ def held(journal: Journal) -> list[Event]:
 
 def test_what_is_kept_is_read_back_as_it_was(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
-        assert journal.empty()
+        assert journal.has_no_events()
         journal.append(EVENTS[:4], {"models": {"engine": {"ü": [1, None]}}})
         journal.append(EVENTS[4:])
-        journal.keep(BEGUN, {"seed": 1})
+        journal.store_mapping(BEGUN, {"seed": 1})
         assert held(journal) == EVENTS
     with Journal(tmp_path) as journal:
         assert held(journal) == EVENTS
-        assert not journal.empty()
-        assert (journal.saved("models"), journal.saved(BEGUN)) == ({"engine": {"ü": [1, None]}}, {"seed": 1})
-        assert journal.saved("else") == {}
+        assert not journal.has_no_events()
+        assert (journal.stored_mapping("models"), journal.stored_mapping(BEGUN)) == (
+            {"engine": {"ü": [1, None]}},
+            {"seed": 1},
+        )
+        assert journal.stored_mapping("else") == {}
         journal.remove()
     assert not (tmp_path / FOLDER).exists()
 
@@ -113,4 +116,4 @@ def test_a_number_that_is_none_is_refused(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         with refuses("invalid", "`e/1/votes`"):
             journal.append([EVENTS[3], replace(EVENTS[0], completion=replace(PLAIN, latency_s=float("nan")))])
-        assert journal.empty()
+        assert journal.has_no_events()

@@ -13,7 +13,7 @@ from generate.recipes.prompting import PROMPTS
 from generate.recipes.recipe import Recipe, _Balanced, _Constant, _Mixture, _ReviseStep, load_added_pools, load_recipe
 from generate.recipes.toml_file import read_toml, shipped_recipes
 from generate.sampling.samples import ask_samples
-from generate.sampling.sampling_estimate import estimate
+from generate.sampling.sampling_estimate import estimate_pools
 from generate.sampling.sampling_plan import make_plan
 from generate.signals.additions import load_additions
 from generate.tasks import PROMPTS as FORMATS
@@ -171,7 +171,7 @@ def published(folder: Path) -> dict[str, list[str]]:
 @pytest.mark.parametrize("name", ["quantemp", "claimdecomp", "sevra-math500", "sevra-gsm8k", "lilave-gsm8k"])
 def test_a_dry_run_of_each_shipped_recipe(tmp_path: Path, name: str) -> None:
     recipe = load_recipe(name, published(tmp_path)[name])
-    found = estimate(make_plan(recipe))
+    found = estimate_pools(make_plan(recipe))
     assert [line.pool for line in found] == [step.pool for step in recipe.steps]
     for line, step in zip(found, recipe.steps, strict=True):
         assert line.samples == 3 * step.samples
@@ -190,12 +190,12 @@ def test_a_dry_run_counts_the_requests_of_calls(tmp_path: Path, per_call: int, p
     given = ["sample.votes.samples=8", f"engine.samples_per_call={per_call}"]
     given.append(f"engine.samples_per_request={per_request}")
     alike = load_recipe(write_recipe(tmp_path, 2), [*given, "sample.votes.temperature=0.5"])
-    assert [line.requests for line in estimate(make_plan(alike)) if line.pool == "votes"] == [requests]
+    assert [line.requests for line in estimate_pools(make_plan(alike)) if line.pool == "votes"] == [requests]
     unlike = load_recipe(write_recipe(tmp_path, 2), given)
     step, options = unlike.step_of("votes"), unlike.engine.options
     asked = [ask_samples(step, unlike.seed, name, "?", range(8), per_call) for name in ("s000", "s001")]
     sent = sum(len(options.requests(one.call.temperatures)) for calls in asked for one in calls)
-    assert [line.requests for line in estimate(make_plan(unlike)) if line.pool == "votes"] == [sent]
+    assert [line.requests for line in estimate_pools(make_plan(unlike)) if line.pool == "votes"] == [sent]
     assert sent >= requests
 
 

@@ -24,7 +24,7 @@ from generate.journal.database import FOLDER, Journal
 from generate.journal.events import Answered
 from generate.journal.queue import PATIENCE
 from generate.recipes.recipe import load_recipe
-from generate.sampling.sampling_estimate import estimate, examples_bytes
+from generate.sampling.sampling_estimate import estimate_pools, examples_bytes
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import Generated, generate
 from tests.errors import numbers, refuses, says
@@ -598,7 +598,7 @@ def test_the_bytes_of_a_dry_run_are_within_three_times_of_what_is_written(
     plan = make_plan(load_recipe(recipe, limits))
     go(recipe, out, Words(words) if words else RuleEngine(), settings=limits)
     written = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
-    estimated = sum(one.disk_bytes for one in estimate(plan)) + examples_bytes(plan)
+    estimated = sum(one.disk_bytes for one in estimate_pools(plan)) + examples_bytes(plan)
     assert written / 3 <= estimated <= 3 * written
 
 

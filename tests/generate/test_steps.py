@@ -24,7 +24,7 @@ from generate.recipes.recipe import (
     seed_of,
 )
 from generate.sampling.context import _choose_few_shot, _few_shot_text, _rank_evidence, choose_evidence, make_pool
-from generate.sampling.samples import judged, read, readable, trace_row
+from generate.sampling.samples import is_readable_answer, judged_traces, read_normal_answers, trace_row
 from tests.errors import refuses
 from tests.generate.toy import Letters, reply, write_recipe
 
@@ -39,14 +39,14 @@ def test_a_seed_is_the_documented_digest() -> None:
 
 def test_the_balanced_grid_is_that_of_the_thesis_and_balanced_at_every_length() -> None:
     schedule = _Balanced(0.30, 0.70, 0.05)
-    assert schedule.grid() == (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
+    assert schedule.temperatures() == (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
     orders = set()
     for example in ("a", "b", "c"):
         drawn = [schedule.temperature(20, example, "n15", i) for i in range(40)]
         orders.add(tuple(drawn[:9]))
         for length in range(1, 41):
             counts = Counter(drawn[:length])
-            spread = [counts.get(value, 0) for value in schedule.grid()]
+            spread = [counts.get(value, 0) for value in schedule.temperatures()]
             assert max(spread) - min(spread) <= 1
     assert len(orders) == 3  # no temperature is tied to a place in the pool
 
@@ -95,7 +95,7 @@ def test_fields_are_filled_once_and_lists_stand_in_lines() -> None:
 
 def test_bad_prompts() -> None:
     with refuses("unknown", "`question`"):
-        parse_template("p", "{{qestion}}").check(["question"])
+        parse_template("p", "{{qestion}}").check_fields(["question"])
     with refuses("invalid", "`[[user]]`", "`p`"):
         parse_template("p", "hello\n[[user]]\nhi")
     with refuses("unknown", "`solve.txt`"):
@@ -162,9 +162,9 @@ def test_a_label_outside_the_label_space_is_no_answer() -> None:
         "none",
         "[Label]: [TRUE]",
     ]
-    found = read([(text, False) for text in texts], rules)
+    found = read_normal_answers([(text, False) for text in texts], rules)
     assert found == ["Supports", "Refutes", "maybe", None, "Supports"]
-    assert [readable(answer, rules) for answer in found] == [True, True, False, False, True]
+    assert [is_readable_answer(answer, rules) for answer in found] == [True, True, False, False, True]
 
 
 def test_what_is_no_label_is_logged_as_no_answer_and_as_read() -> None:
@@ -172,9 +172,9 @@ def test_what_is_no_label_is_logged_as_no_answer_and_as_read() -> None:
     texts = [("[Label]: not supported", False), ("[Label]: Confl", True), ("[Label]: Supports.", False)]
     rows = [
         {"example_id": "e", "trace_id": str(i), "sample_index": i, "answer_read": answer}
-        for i, answer in enumerate(read(texts, rules))
+        for i, answer in enumerate(read_normal_answers(texts, rules))
     ]
-    frame = judged(rows, pl.DataFrame({"example_id": ["e"], "gold": ["Supports"]}), rules)
+    frame = judged_traces(rows, pl.DataFrame({"example_id": ["e"], "gold": ["Supports"]}), rules)
     assert frame.select("answer_read", "answer", "correct").rows() == [
         ("not", None, False), (None, None, False), ("Supports", "Supports", True),
     ]  # fmt: skip
@@ -183,8 +183,8 @@ def test_what_is_no_label_is_logged_as_no_answer_and_as_read() -> None:
 def test_an_answer_that_the_limit_cut_off_is_not_read() -> None:
     hashes = AnswerSettings(kind="number", read=("####",))
     texts = [("x = 12\n#### 1", True), ("x = 12\n#### 1\n", True), ("x = 12\n#### 12\nSo", True), ("#### 1", False)]
-    assert read(texts, hashes) == [None, "1", "12", "1"]
-    assert read([("yes", True), ("yes", False)], AnswerSettings()) == [None, "yes"]
+    assert read_normal_answers(texts, hashes) == [None, "1", "12", "1"]
+    assert read_normal_answers([("yes", True), ("yes", False)], AnswerSettings()) == [None, "yes"]
 
 
 def test_a_guess_in_thoughts_is_no_answer_finished_or_not() -> None:
@@ -193,8 +193,8 @@ def test_a_guess_in_thoughts_is_no_answer_finished_or_not() -> None:
         ("<think>It may be \\boxed{4}, but", True), ("<think>\\boxed{4}?</think>It is \\boxed{5}.", False),
         ("<think>a < b, so \\boxed{4}</think>", True), ("\\boxed{3} <think>or \\boxed{4}", True),
     ]  # fmt: skip
-    assert read(texts, boxed) == [None, "5", None, "3"]
-    assert read([("so \\boxed{4}</think>It is \\boxed{5}.", False), (None, False)], boxed) == ["5", None]
+    assert read_normal_answers(texts, boxed) == [None, "5", None, "3"]
+    assert read_normal_answers([("so \\boxed{4}</think>It is \\boxed{5}.", False), (None, False)], boxed) == ["5", None]
 
 
 def test_equivalent_answers_take_the_string_of_the_earliest() -> None:
@@ -204,7 +204,9 @@ def test_equivalent_answers_take_the_string_of_the_earliest() -> None:
         {**base, "trace_id": str(i), "sample_index": i, "answer_read": text}
         for i, text in enumerate(["\\frac{1}{2}", "0.5", "x+1", "1+x", None])
     ]
-    frame = judged(rows, pl.DataFrame({"example_id": ["e"], "gold": ["0.5"]}), AnswerSettings(judge="math-verify"))
+    frame = judged_traces(
+        rows, pl.DataFrame({"example_id": ["e"], "gold": ["0.5"]}), AnswerSettings(judge="math-verify")
+    )
     assert frame["answer"].to_list() == ["\\frac{1}{2}", "\\frac{1}{2}", "x+1", "x+1", None]
     assert frame["correct"].to_list() == [True, True, False, False, False]
     assert frame["answer_read"].to_list()[1] == "0.5"
@@ -212,4 +214,4 @@ def test_equivalent_answers_take_the_string_of_the_earliest() -> None:
 
 def test_without_a_reference_nothing_is_judged() -> None:
     rows = [{"example_id": "e", "trace_id": "t", "sample_index": 0, "answer_read": "4"}]
-    assert judged(rows, pl.DataFrame({"example_id": ["e"]}), AnswerSettings())["correct"].to_list() == [None]
+    assert judged_traces(rows, pl.DataFrame({"example_id": ["e"]}), AnswerSettings())["correct"].to_list() == [None]

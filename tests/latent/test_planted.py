@@ -32,8 +32,8 @@ def test_the_log_is_valid_and_examples_do_not_depend_on_how_many_there_are(tmp_p
 def test_the_closed_form_is_that_of_a_plain_simulation() -> None:
     model, rng = PlantedModel(signal=0.8, difficulty=-0.7, shared=0.3, places=3), np.random.default_rng(0)
     u = rng.normal(size=(150_000, 1))
-    right = rng.random((150_000, 4)) < model.right(u)
-    noise = rng.normal(size=(150_000, 4)) * np.sqrt(model.variance())
+    right = rng.random((150_000, 4)) < model.right_probability(u)
+    noise = rng.normal(size=(150_000, 4)) * np.sqrt(model.noise_variance())
     score = 0.8 * right - 0.7 * u + noise
     best = np.take_along_axis(right, score.argmax(axis=1)[:, None], axis=1).mean()
     pairs = right[:, 0] & ~right[:, 1]
@@ -41,8 +41,8 @@ def test_the_closed_form_is_that_of_a_plain_simulation() -> None:
     first, second = rng.permutation(150_000), rng.permutation(150_000)
     mixed = right[first, 0] & ~right[second, 1]
     pooled = (score[first, 0] > score[second, 1])[mixed].mean()
-    assert abs(model.random_pick() - right.mean()) < 0.003
-    assert abs(model.best_of(4) - best) < 0.003
+    assert abs(model.random_pick_accuracy() - right.mean()) < 0.003
+    assert abs(model.best_of_accuracy(4) - best) < 0.003
     assert abs(model.auc_within() - within) < 0.006
     assert abs(model.auc() - pooled) < 0.006
 
@@ -63,7 +63,7 @@ def test_the_true_projection_is_worth_what_is_known(eight: Log) -> None:
     pooled, within = areas(found)
     assert abs(pooled - known.auc()) < 0.01
     assert abs(within - known.auc_within()) < 0.01
-    assert abs(best_of_n(found) - known.best_of(8)) < 0.01
+    assert abs(best_of_n(found) - known.best_of_accuracy(8)) < 0.01
 
 
 @pytest.mark.parametrize(("kind", "allowed"), [("logistic", 0.01), ("xgboost", 0.03)])
@@ -73,7 +73,7 @@ def test_a_verifier_on_16_000_rows_of_8_dimensions_comes_near(eight: Log, kind: 
     pooled, within = areas(found)
     assert abs(pooled - known.auc()) < allowed
     assert abs(within - known.auc_within()) < allowed
-    assert abs(best_of_n(found) - known.best_of(8)) < allowed + 0.01
+    assert abs(best_of_n(found) - known.best_of_accuracy(8)) < allowed + 0.01
 
 
 @pytest.mark.slow

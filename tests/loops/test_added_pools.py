@@ -11,7 +11,7 @@ import pytest
 import thinkback as tb
 from generate.recipes.recipe import load_added_pools
 from generate.sampling.added_pools import add_pools, plan_added_pools
-from generate.sampling.sampling_estimate import estimate
+from generate.sampling.sampling_estimate import estimate_pools
 from tests.errors import refuses
 from tests.generate.test_queue import Moments
 from tests.loops.scripted import FORCING, HEAD, Scripted, go, rows, write_loops
@@ -221,7 +221,7 @@ def test_what_revisions_of_a_log_ask_is_estimated(revised: Path) -> None:
     asked: list = []
     recipe = load_added_pools(revised / "second.toml")
     assert recipe is not None
-    first, second = estimate(plan_added_pools(recipe, revised / "log").plan)
+    first, second = estimate_pools(plan_added_pools(recipe, revised / "log").plan)
     add(revised, revised / "log", asked=asked)
     assert first.requests + second.requests == sum(len(call.seeds) for call in asked)
     of_first = [call for call in asked if "/again/" in call.key]

@@ -201,5 +201,5 @@ def test_the_recipe_that_ships_has_a_pool_for_each_evidence_and_way() -> None:
     assert [rounds[name].neighbours for name in ("fair", "self-ask", "first-stage")] == [100, 0, 0]
     assert rounds["first-stage"].decompose_prompt is None
     for step in recipe.loop:
-        recipe.template(step.loop.prompt).check(["question", *step.loop.prompt_fields])
+        recipe.template(step.loop.prompt).check_fields(["question", *step.loop.prompt_fields])
     assert set(Services(recipe).settings) == {("score", "meaning"), ("search", "wiki")}

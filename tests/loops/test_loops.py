@@ -194,11 +194,11 @@ def test_a_loop_that_draws_beside_its_seed_is_refused(tmp_path: Path) -> None:
 )
 def test_bad_tables(text: str, refusal: tuple[str, ...], tmp_path: Path) -> None:
     from generate.recipes.recipe import load_recipe
-    from generate.sampling.sampling_estimate import estimate
+    from generate.sampling.sampling_estimate import estimate_pools
     from generate.sampling.sampling_plan import make_plan
 
     with refuses(*refusal):
-        estimate(make_plan(load_recipe(write_loops(tmp_path, HEAD + text))))
+        estimate_pools(make_plan(load_recipe(write_loops(tmp_path, HEAD + text))))
 
 
 def test_the_prompt_of_a_score_is_checked(tmp_path: Path) -> None:
@@ -235,11 +235,11 @@ def test_all_is_what_the_manual_shows() -> None:
 
 def test_the_dry_run_has_the_most_requests_of_a_loop(tmp_path: Path) -> None:
     from generate.recipes.recipe import load_recipe
-    from generate.sampling.sampling_estimate import estimate
+    from generate.sampling.sampling_estimate import estimate_pools
     from generate.sampling.sampling_plan import make_plan
 
     recipe = write_loops(tmp_path)
-    most = {one.pool: one for one in estimate(make_plan(load_recipe(recipe)))}
+    most = {one.pool: one for one in estimate_pools(make_plan(load_recipe(recipe)))}
     assert {pool: one.requests for pool, one in most.items()} == {
         "forced": 3 * 3, "revised": 3 * 8, "beam": 3 * 9, "tools": 3 * 18, "own": 3 * 100,
     }  # fmt: skip

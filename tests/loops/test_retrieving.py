@@ -181,7 +181,7 @@ def test_the_recipe_that_ships_has_the_sizes_of_the_thesis() -> None:
     assert loop.explored == "relevance"
     assert set(Services(recipe).settings) == {("score", "cross"), ("score", "meaning"), ("search", "wiki")}
     for file in (loop.prompt, loop.decompose_prompt):
-        recipe.template(file).check(["question", *loop.prompt_fields])
+        recipe.template(file).check_fields(["question", *loop.prompt_fields])
 
 
 def test_bad_run_and_corpus_are_one_line(tmp_path: Path) -> None:

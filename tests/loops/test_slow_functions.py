@@ -101,9 +101,9 @@ def test_no_more_than_so_many_at_one_time() -> None:
         return 1
 
     for number in range(20):
-        workers.begin("service", number, work, 3)
+        workers.begin_work("service", number, work, 3)
     done = []
     while workers.busy:
-        done += workers.finished()
+        done += workers.finished_work()
     assert sorted(done) == [(number, 1) for number in range(20)]
     assert 1 < most <= 3

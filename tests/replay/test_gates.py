@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import replay
-from generate.simulation.recovery import RecoveryModel, _Action, _recovery_tables, simulate_recovery
+from generate.simulation.recovery import RecoveryModel, _ActionModel, _recovery_tables, simulate_recovery
 from replay import Act, Oracle, Route, Router, Threshold, When
 from replay.engine.signals import gate_input
 from replay.gatefit.fit import _FittedGate, fit_gate
@@ -232,7 +232,7 @@ def test_a_gate_stands_on_one_first_attempt(log: Path, gate: Path) -> None:
 @pytest.mark.parametrize("below", seeds(1, [False, True]))
 def test_a_gate_that_never_fires_where_it_was_tuned_never_fires_elsewhere(below: bool, tmp_path: Path) -> None:
     """Elsewhere every base attempt is longer (or shorter) than all that it was tuned on."""
-    tables = _recovery_tables(800, 3, RecoveryModel(active_verify=_Action(0.0, 0.5, 0.1, 900.0)))  # flips by far
+    tables = _recovery_tables(800, 3, RecoveryModel(active_verify=_ActionModel(0.0, 0.5, 0.1, 900.0)))  # flips by far
     write_log(tmp_path / "here", name="here", tables=tables)
     shifted = pl.col("completion_tokens") * 0 + (1 if below else 1_000_000)
     solve = pl.col("action") == "solve"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import replay
-from generate.simulation.recovery import RecoveryModel, _Action, simulate_recovery
+from generate.simulation.recovery import RecoveryModel, _ActionModel, simulate_recovery
 from replay.analyses.recommend.recommend import (
     CHANGE,
     DISABLE,
@@ -26,7 +26,7 @@ from toolkit.stats import Settings, not_worse, paired_interval
 from toolkit.stats.limits.discordant import tango_limits
 
 BASE = RecoveryModel()
-HARMFUL = _Action(cut=0.02, wrong=0.02, right=0.80, tokens=2_500.0)
+HARMFUL = _ActionModel(cut=0.02, wrong=0.02, right=0.80, tokens=2_500.0)
 POLICIES = """
 [[policy]]
 name = "base"
@@ -60,7 +60,7 @@ then = { kind = "act", action = "active_verify", base = "short" }
 # that spoil more than they mend; and too few examples of the first to tell which is best, or anything.
 WORLDS = {
     TUNE: (3_000, replace(BASE, long_right=0.12)),
-    INTERVENE: (3_000, replace(BASE, long_right=-0.35, active_verify=_Action(0.9, 0.3, 0.99, 2_500.0))),
+    INTERVENE: (3_000, replace(BASE, long_right=-0.35, active_verify=_ActionModel(0.9, 0.3, 0.99, 2_500.0))),
     DISABLE: (3_000, replace(BASE, tokens=500.0, active_verify=HARMFUL)),
     CHANGE: (60, BASE),
     UNDECIDED: (20, BASE),

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generate.tasks import Algebra, Item, answer_of, draw
-from generate.tasks.algebra import _equation, _Way, _write, canonical, read, steps
+from generate.tasks import Algebra, Item, answer_of, first_questions
+from generate.tasks.algebra import _equation, _sum_text, _Way, canonical, parse_sum, solution_lines
 from tests.errors import refuses
 from toolkit.errors import ThinkbackError
 
@@ -25,7 +25,7 @@ TASK = Algebra()
 @cache
 def items() -> list[Item]:
     """Drawn when a test first asks for them: every worker imports this file."""
-    return draw(TASK, "test", 600, seed=1)
+    return first_questions(TASK, "test", 600, seed=1)
 
 
 def sides_at(text: str, value: Fraction) -> tuple[Fraction, Fraction]:
@@ -107,22 +107,22 @@ def test_reading_and_writing_are_inverse() -> None:
     for item in items()[:200]:
         left, right = _equation(item.question)
         letter = item.question.rstrip(".")[-1]
-        assert f"Solve {_write(left, letter)}={_write(right, letter)} for {letter}." == item.question
+        assert f"Solve {_sum_text(left, letter)}={_sum_text(right, letter)} for {letter}." == item.question
     for bad in ("", "3*", "x+y", "3 4", "(2*x", "2*x)", "x**2", "3*(", "2x"):
         with pytest.raises(ThinkbackError):
-            read(bad)
+            parse_sum(bad)
 
 
 def test_difficulty_bounds_hold() -> None:
-    easy = draw(Algebra(answer=5, factor=4, constant=9, terms=1, bracket=0.0, largest=60), "dev", 60, seed=0)
+    easy = first_questions(Algebra(answer=5, factor=4, constant=9, terms=1, bracket=0.0, largest=60), "dev", 60, seed=0)
     for item in easy:
         assert abs(int(item.answer)) <= 5
         assert "(" not in item.question
         assert max(int(number) for number in re.findall(r"\d+", item.question + item.solution)) <= 60
-    hard = draw(Algebra(bracket=0.9, nested=0.9), "dev", 60, seed=0)
+    hard = first_questions(Algebra(bracket=0.9, nested=0.9), "dev", 60, seed=0)
     assert sum("(" in item.question for item in hard) > 50
     with refuses("limit", "`dev`", "`algebra_linear_1d`"):
-        draw(Algebra(answer=1, factor=2, constant=1, terms=1, bracket=0.0), "dev", 500, seed=0)
+        first_questions(Algebra(answer=1, factor=2, constant=1, terms=1, bracket=0.0), "dev", 500, seed=0)
     with refuses("invalid", "`terms`"):
         Algebra(terms=0)
 
@@ -154,7 +154,7 @@ def test_a_check_puts_the_answer_in() -> None:
 
 def test_solutions_take_every_way() -> None:
     left, right = _equation("2*(k+1)+3=3*(k-2)")
-    made = {_Way(*flags): steps(left, right, "k", _Way(*flags)) for flags in product((False, True), repeat=3)}
+    made = {_Way(*flags): solution_lines(left, right, "k", _Way(*flags)) for flags in product((False, True), repeat=3)}
     assert made[_Way()] == ["2*k+2+3=3*k-6", "2*k+5=3*k-6", "2*k-3*k=-6-5", "-k=-11", "k=11"]
     assert made[_Way(apart=True)][:2] == ["2*k+2+3=3*(k-2)", "2*k+2+3=3*k-6"]
     assert made[_Way(direct=True)] == ["2*k+2+3=3*k-6", "2*k-3*k=-6-2-3", "-k=-11", "k=11"]
@@ -169,4 +169,6 @@ def test_solutions_take_every_way() -> None:
 def _ways(item: Item) -> dict[_Way, list[str]]:
     left, right = _equation(item.question)
     letter = item.question.rstrip(".")[-1]
-    return {_Way(*flags): steps(left, right, letter, _Way(*flags)) for flags in product((False, True), repeat=3)}
+    return {
+        _Way(*flags): solution_lines(left, right, letter, _Way(*flags)) for flags in product((False, True), repeat=3)
+    }

@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import cache
 from itertools import product
 
-from generate.tasks import Claims, Item, answer_of, draw
-from generate.tasks.numeric_claims import KINDS, LABELS, _ClaimPart, _FactTable, _label_of, canonical, verdict
+from generate.tasks import Claims, Item, answer_of, first_questions
+from generate.tasks.numeric_claims import KINDS, LABELS, _ClaimPart, _FactTable, _label_of, canonical, part_verdict
 from tests.errors import refuses
 
 TASK = Claims()
@@ -20,7 +20,7 @@ TASK = Claims()
 @cache
 def items() -> list[Item]:
     """Drawn when a test first asks for them: every worker imports this file."""
-    return draw(TASK, "test", 900, seed=2)
+    return first_questions(TASK, "test", 900, seed=2)
 
 
 WORD, NUMBER, YEAR = r"([a-z]+)", r"(\d+)", r"(20\d\d)"
@@ -129,17 +129,17 @@ def test_labels_and_kinds_are_balanced() -> None:
     assert set(parts) == {1, 2}
     assert min(parts.values()) > 100
     assert 0.4 < sum(read_out(item) for item in items()) / len(items()) < 0.6
-    skewed = draw(Claims(shares=(0.2, 0.6, 0.2)), "dev", 300, seed=0)
+    skewed = first_questions(Claims(shares=(0.2, 0.6, 0.2)), "dev", 300, seed=0)
     assert 150 < Counter(item.answer for item in skewed)["False"] < 210
 
 
 def test_three_verdicts_of_a_part_and_three_labels() -> None:
     table = _FactTable(("jobs", "homes"), (2011, 2012), (((40,), (46, 49)), ((12,), (15,))))
     rise = _ClaimPart("change", 1, 0, 1, 0, 1, 6)  # 46-40 = 6, but 49-40 = 9
-    assert verdict(table, rise) == "half"
-    assert verdict(table, replace(rise, number=7)) == "no"
-    assert verdict(table, _ClaimPart("bound", 1, 0, 1, 1, 0, 45)) == "yes"  # 46 and 49 are above 45
-    assert verdict(table, _ClaimPart("times", 0, 1, 0, 0, 1, 2)) == "no"
+    assert part_verdict(table, rise) == "half"
+    assert part_verdict(table, replace(rise, number=7)) == "no"
+    assert part_verdict(table, _ClaimPart("bound", 1, 0, 1, 1, 0, 45)) == "yes"  # 46 and 49 are above 45
+    assert part_verdict(table, _ClaimPart("times", 0, 1, 0, 0, 1, 2)) == "no"
     assert [_label_of(list(said)) for said in (["yes"], ["no", "no"], ["yes", "no"], ["half"], ["half", "yes"])] == [
         "True", "False", "Conflicting", "Conflicting", "Conflicting",
     ]  # fmt: skip
@@ -181,6 +181,6 @@ def test_settings_that_make_no_sense_are_refused() -> None:
     ):
         with refuses("unknown" if "kinds" in settings else "invalid", f"`{next(iter(settings))}`"):
             Claims(**settings)
-    only = draw(Claims(kinds=("value",), two_parts=0.0, differ=0.0, shares=(1, 1, 0)), "train", 40, seed=0)
+    only = first_questions(Claims(kinds=("value",), two_parts=0.0, differ=0.0, shares=(1, 1, 0)), "train", 40, seed=0)
     assert {item.answer for item in only} == {"True", "False"}
     assert len(KINDS) == 6

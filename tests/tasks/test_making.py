@@ -16,11 +16,11 @@ from generate.tasks import (
     Algebra,
     Claims,
     answer_of,
-    draw,
     examples,
+    first_questions,
     make_task,
-    part_of,
-    stream,
+    question_stream,
+    split_of_question,
     task_examples,
 )
 from tests.errors import refuses
@@ -32,27 +32,30 @@ BOTH = [Algebra(), Claims()]
 
 @pytest.mark.parametrize("task", seeds(1, BOTH), ids=lambda task: task.name)
 def test_splits_share_no_canonical_form_whatever_the_seed(task: Algebra | Claims) -> None:
-    forms = {split: {item.canonical for seed in (0, 1) for item in draw(task, split, 150, seed)} for split in SPLITS}
+    forms = {
+        split: {item.canonical for seed in (0, 1) for item in first_questions(task, split, 150, seed)}
+        for split in SPLITS
+    }
     for split, own in forms.items():
-        assert all(part_of(form) == split for form in own)
+        assert all(split_of_question(form) == split for form in own)
         assert all(not own & other for name, other in forms.items() if name != split)
-    once = [item.canonical for item in draw(task, "test", 300, 0)]
+    once = [item.canonical for item in first_questions(task, "test", 300, 0)]
     assert len(set(once)) == 300
 
 
 def test_small_spaces_do_not_leak_either() -> None:
     """Where there are few questions chance would repeat them across splits at once."""
     small = Algebra(answer=4, factor=3, constant=6, terms=1, bracket=0.0)
-    forms = [item.canonical for split in ("train", "dev", "test") for item in draw(small, split, 20, 0)]
+    forms = [item.canonical for split in ("train", "dev", "test") for item in first_questions(small, split, 20, 0)]
     assert len(set(forms)) == 60
 
 
 @pytest.mark.parametrize("task", BOTH, ids=lambda task: task.name)
 def test_draws_depend_on_the_seed_and_the_place_alone(task: Algebra | Claims) -> None:
-    ten = draw(task, "dev", 10, 5)
-    assert draw(task, "dev", 4, 5) == ten[:4]
-    assert list(islice(stream(task, "dev", 5), 10)) == ten
-    assert draw(task, "dev", 10, 6) != ten
+    ten = first_questions(task, "dev", 10, 5)
+    assert first_questions(task, "dev", 4, 5) == ten[:4]
+    assert list(islice(question_stream(task, "dev", 5), 10)) == ten
+    assert first_questions(task, "dev", 10, 6) != ten
 
 
 def test_draws_are_the_same_in_another_process() -> None:
@@ -62,7 +65,7 @@ def test_draws_are_the_same_in_another_process() -> None:
     )
     root = Path(__file__).resolve().parents[2]
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
-    assert told.stdout.strip() == str([item.question for task in BOTH for item in draw(task, "test", 3, 7)])
+    assert told.stdout.strip() == str([item.question for task in BOTH for item in first_questions(task, "test", 3, 7)])
 
 
 @pytest.mark.parametrize("task", BOTH, ids=lambda task: task.name)
@@ -112,7 +115,7 @@ def test_bad_settings_are_one_line(name: str, options: dict, refusal: tuple[str,
 
 def test_an_unknown_split_is_named() -> None:
     with refuses("unknown", "`tset`", "`test`"):
-        draw(Algebra(), "tset", 1, 0)
+        first_questions(Algebra(), "tset", 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from generate.recipes.prompting import read_template
-from generate.tasks import PROMPTS, Algebra, Item, answer_of, draw, make_task, stream
+from generate.tasks import PROMPTS, Algebra, Item, answer_of, first_questions, make_task, question_stream
 from generate.training.model_recipe import RateSchedule, _shipped_training_recipes, load_training_recipe
-from generate.training.trainer import _Attempted, _attempted, _rate_at, texts
+from generate.training.trainer import _judge_attempts, _QuestionAttempts, _rate_at, training_texts
 from tests.errors import refuses, says
 from toolkit.errors import ThinkbackError
 
@@ -22,12 +22,12 @@ ALL = dict.fromkeys(PROMPTS, 1.0)
 
 
 def questions() -> Iterator[Item]:
-    return stream(TASK, "fit", 0)
+    return question_stream(TASK, "fit", 0)
 
 
 def test_the_mixture_is_kept() -> None:
     mixture = {"solve": 6.0, "judge": 3.0, "choose": 1.0}
-    made = list(islice(texts(TASK, questions(), mixture, random.Random(0)), 2_000))
+    made = list(islice(training_texts(TASK, questions(), mixture, random.Random(0)), 2_000))
     counts = Counter(text.format for text in made)
     assert set(counts) == set(mixture)
     assert abs(counts["solve"] - 1_200) < 90  # four standard deviations: sqrt(2000 * .6 * .4) = 22
@@ -35,13 +35,13 @@ def test_the_mixture_is_kept() -> None:
 
 
 def test_every_format_is_learnt_from_a_models_own_samples() -> None:
-    (item,) = draw(TASK, "fit", 1, 5)
+    (item,) = first_questions(TASK, "fit", 1, 5)
     wrong = f"{item.solution.rpartition(' ')[0]} 999"
-    samples = [_attempted(item, [item.solution, wrong, item.solution[:3]])]
+    samples = [_judge_attempts(item, [item.solution, wrong, item.solution[:3]])]
     assert samples[0].verdicts == (True, False, False)
     assert samples[0].share == pytest.approx(1 / 3)
     of = {name: [] for name in PROMPTS}
-    for text in islice(texts(TASK, questions(), ALL, random.Random(1), samples), 1_500):
+    for text in islice(training_texts(TASK, questions(), ALL, random.Random(1), samples), 1_500):
         of[text.format].append(text)
     assert all(len(made) > 100 for made in of.values())
     attempts = [text.prompt.removeprefix(item.question).split("\nwrong")[0].strip() for text in of["correct"]]
@@ -58,10 +58,10 @@ def test_every_format_is_learnt_from_a_models_own_samples() -> None:
 
 
 def test_a_format_that_the_samples_cannot_teach_is_named() -> None:
-    (item,) = draw(TASK, "fit", 1, 5)
-    only_right = [_Attempted(item, (item.solution,), (True,))]
+    (item,) = first_questions(TASK, "fit", 1, 5)
+    only_right = [_QuestionAttempts(item, (item.solution,), (True,))]
     with refuses("empty", "`correct`"):
-        next(texts(TASK, questions(), {"correct": 1.0}, random.Random(0), only_right))
+        next(training_texts(TASK, questions(), {"correct": 1.0}, random.Random(0), only_right))
 
 
 def test_the_rate_goes_up_in_a_line_and_down_to_nothing() -> None:
@@ -84,7 +84,7 @@ def test_shipped_recipes_read_and_their_questions_suffice() -> None:
         recipe = load_training_recipe(name)
         task = recipe.task.make()
         assert recipe.tokens > 0
-        assert len(draw(task, "test", 1_000, 0)) == 1_000
+        assert len(first_questions(task, "test", 1_000, 0)) == 1_000
         if recipe.start is None:  # else it goes on with solutions alone
             assert set(recipe.phases[-1].mixture) == set(PROMPTS)
             assert recipe.phases[-1].attempts is not None  # verdicts come from the model's own samples

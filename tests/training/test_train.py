@@ -21,7 +21,7 @@ from generate.engines import open_engine
 from generate.engines.base import Call, Completion
 from generate.tasks import TaskText
 from generate.training.llama import make_model, make_tokenizer
-from generate.training.model_recipe import Shape, load_training_recipe
+from generate.training.model_recipe import ModelShape, load_training_recipe
 from generate.training.trainer import IGNORED, _batches, train_model
 from tests.errors import refuses, says
 from toolkit.errors import ThinkbackError
@@ -108,7 +108,7 @@ def test_attention_in_float32_is_the_models_own() -> None:
     import torch
 
     tokenizer = make_tokenizer()
-    model = make_model(Shape(hidden=32, layers=2, heads=4, kv_heads=2, intermediate=32), 0, tokenizer)
+    model = make_model(ModelShape(hidden=32, layers=2, heads=4, kv_heads=2, intermediate=32), 0, tokenizer)
     ids = torch.randint(2, len(tokenizer), (3, 17))
     ours = model(input_ids=ids).logits
     model.config._attn_implementation = "eager"

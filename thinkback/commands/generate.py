@@ -120,14 +120,14 @@ def _add(
     signals = read is None or any(name in read_toml(recipe, settings)[0] for name in ("verify", "features", "states"))
     if read is not None:
         added = plan_added_pools(read, on, _parse_shard(shard), limit)
-        if added.complete and signals:
+        if added.has_nothing_to_add and signals:
             console.say(f"{on} already has {listed(added.names)}")
-        elif dry_run and not added.complete:
+        elif dry_run and not added.has_nothing_to_add:
             _print_estimate(added.plan, with_examples=False)
             signals = False  # of these pools nothing is known yet
         else:
             for engine in (read.engine, *read.engines.values()):
-                _say_reached(None if added.complete else engine, allow_keys)
+                _say_reached(None if added.has_nothing_to_add else engine, allow_keys)
             with progress(f"adding to {on.name}", added.plan.traces, "traces") as advance:
 
                 def started(known: int) -> Advance:
@@ -221,10 +221,10 @@ def _parse_shard(text: str) -> tuple[int, int]:
 
 
 def _print_estimate(plan: SamplingPlan, with_examples: bool = True) -> None:
-    from generate.sampling.sampling_estimate import estimate, examples_bytes
+    from generate.sampling.sampling_estimate import estimate_pools, examples_bytes
     from thinkback import console
 
-    pools = estimate(plan)
+    pools = estimate_pools(plan)
     console.say(f"{plan.recipe.name}: {plan.examples.height:,} examples, shard {plan.identity['shard']}; at most:")
     width = max(len(pool.pool) for pool in pools)
     for pool in pools:

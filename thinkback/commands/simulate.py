@@ -152,8 +152,8 @@ def _simulate_planted(
     for where, number in (("one place", 1), (f"the mean of all {model.places}", model.places)):
         console.say(
             f"the best that a verifier can do on {where}: AUC {model.auc(number):.4f}, within questions "
-            f"{model.auc_within(number):.4f}, best of {traces} {100 * model.best_of(traces, number):.2f} % "
-            f"(a random pick {100 * model.random_pick():.2f} %)"
+            f"{model.auc_within(number):.4f}, best of {traces} {100 * model.best_of_accuracy(traces, number):.2f} % "
+            f"(a random pick {100 * model.random_pick_accuracy():.2f} %)"
         )
     logprob = model.logprob_model
     if logprob is not None:

@@ -155,7 +155,8 @@ def _split_exactly(rows: Floats, most_drawn: int, form: type[np.floating]) -> _P
     size = math.log2(EXACT[form])
     bits = math.floor(size - 1 - math.log2(max(most_drawn, 1)))
     owner, low = np.arange(len(rows)), np.frexp(np.abs(rows).max(axis=1, initial=0.0))[1]
-    parts, levels = [], []
+    parts: list[Floats] = []
+    levels: list[tuple[Ints, Floats]] = []
     while not levels or (len(owner) and len(levels) * bits < VALUE_BITS):
         low = np.maximum(low - bits, -1022)
         unit = np.ldexp(1.0, low)
