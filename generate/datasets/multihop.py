@@ -4,7 +4,8 @@
 MuSiQue is published as JSON lines with `id`, `question`, `answer`, `answer_aliases`, `question_decomposition` and
 `paragraphs` (`title`, `paragraph_text`, `is_supporting`); 2WikiMultiHopQA as a JSON array with `_id`, `type`,
 `question`, `answer`, `context` (pairs of a title and its sentences) and `supporting_facts` (pairs of a title and the
-number of a sentence). Their test parts have no published answers.
+number of a sentence). Other names of its answers stand beside it, in `id_aliases.json`, by the `answer_id` of a row.
+Their test parts have no published answers.
 
 All passages of a question, right and wrong ones, stand in its row, and many stand in several. A passage's id is drawn
 from its title and text, so that the same passage has the same id in every question, and in the corpus that is read
@@ -14,7 +15,7 @@ from these files.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -53,6 +54,8 @@ PASSAGES: Mapping[str, Callable[[PublishedRow], Iterator[Passage]]] = {
     "musique": _musique_passages, "2wikimultihopqa": _wiki_passages,
 }  # fmt: skip
 """What reads the passages of a question's row, by data set."""
+ALIASES = "id_aliases.json"
+"""The file of other names of 2WikiMultiHopQA's answers: JSON lines of `Q_id`, `aliases`, `demonyms`."""
 _LIST = pl.List(pl.String())
 _EXTRA = {"golds": _LIST, "gold_documents": _LIST, "question_type": pl.String(), "hops": pl.Int32()}
 _PUBLISHED = {
@@ -61,17 +64,27 @@ _PUBLISHED = {
 }  # fmt: skip
 
 
+def _texts_of(row: PublishedRow, column: str) -> list[str]:
+    """The texts in a column; none where the row has no such column."""
+    texts = row.list_of(column) if row.has(column) else []
+    if not all(isinstance(one, str) for one in texts):
+        raise row.column_error(column, "must be a list of texts")
+    return texts
+
+
 def _load_examples(
-    request: ReadRequest, described: Callable[[PublishedRow], Mapping[str, Any]], source: str
+    request: ReadRequest,
+    described: Callable[[PublishedRow], Mapping[str, Any]],
+    aliases: Callable[[PublishedRow], Sequence[str]],
+    source: str,
 ) -> LoadedDataSet:
-    """The examples of a data set, and how many there are. described: the id of a row, its type and its hops."""
+    """The examples of a data set, and how many there are. described: the id of a row, its type and its hops; aliases:
+    its further right answers.
+    """
     rows = []
     for row in read_rows(request.files):
         documents = [passage_id(title, text) for title, text, needed in PASSAGES[request.name](row) if needed]
-        aliases = row.list_of("answer_aliases") if row.has("answer_aliases") else []
-        if not all(isinstance(one, str) for one in aliases):
-            raise row.column_error("answer_aliases", "must be a list of texts")
-        golds = list(dict.fromkeys([row.text("answer"), *aliases]))
+        golds = list(dict.fromkeys([row.text("answer"), *aliases(row)]))
         answer = {"question": row.text("question"), "gold": golds[0], "golds": golds if len(golds) > 1 else None}
         rows.append({**described(row), **answer, "gold_documents": list(dict.fromkeys(documents))})
     count = PublishedCount(
@@ -91,17 +104,26 @@ def _read_musique(request: ReadRequest) -> LoadedDataSet:
             "hops": len(row.list_of("question_decomposition")) if row.has("question_decomposition") else None,
         }
 
-    return _load_examples(request, id_type_and_hops, "Trivedi et al. 2022")
+    return _load_examples(
+        request, id_type_and_hops, lambda row: _texts_of(row, "answer_aliases"), "Trivedi et al. 2022"
+    )
 
 
 def _read_wiki(request: ReadRequest) -> LoadedDataSet:
-    """Reads 2WikiMultiHopQA's examples. `hops`: the passages that a question needs."""
+    """Reads 2WikiMultiHopQA's examples. `hops`: the passages that a question needs. Aliases and demonyms of an answer
+    are right, too, as in version 1.1 of its evaluation script.
+    """
+    beside = [one for one in dict.fromkeys(file.with_name(ALIASES) for file in request.files) if one.is_file()]
+    names = {row.text("Q_id"): [*_texts_of(row, "aliases"), *_texts_of(row, "demonyms")]
+             for row in (read_rows(beside) if beside else [])}  # fmt: skip
 
     def id_type_and_hops(row: PublishedRow) -> dict[str, Any]:
         needed = {title for title, _, is_needed in _wiki_passages(row) if is_needed}
         return {"example_id": row.text("_id"), "question_type": row.optional_text("type"), "hops": len(needed) or None}
 
-    return _load_examples(request, id_type_and_hops, "Ho et al. 2020")
+    return _load_examples(
+        request, id_type_and_hops, lambda row: names.get(row.optional_text("answer_id") or "", []), "Ho et al. 2020"
+    )
 
 
 MUSIQUE = DataSet(

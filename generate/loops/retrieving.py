@@ -30,7 +30,7 @@ from generate.loops.requests import (
     Steps,
     Together,
 )
-from toolkit.errors import InvalidError, RequiredError, UnknownError, quote, suggest
+from toolkit.errors import InvalidError, RequiredError, UnknownError, UnsuitableError, quote, suggest
 from toolkit.log.contract.manifest import BY_RELEVANCE, EXPLORING
 from toolkit.rounds.frontier import REWARDS, Rounds
 from toolkit.rounds.ranking import RoundRanking
@@ -245,7 +245,10 @@ class Retrieving(Loop):
 
     def _read_rounds(self, example: Example, hop: _Hop) -> Steps:
         """Reads batch after batch. A hop whose first stage has no document is one round without any."""
-        results = yield Search(hop.question, self.search or self.corpus, self.first, texts=False)
+        first_stage = self.search or self.corpus
+        results = yield Search(hop.question, first_stage, self.first, texts=False)
+        if results.texts and not results.ids:
+            raise UnsuitableError(f"`[search.{first_stage}]` gives texts without ids: name a corpus or a run file")
         hop.opening = (*hop.opening, results)
         hop.waiting = {name: rank for rank, name in enumerate(results.ids)}
         if not hop.waiting:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from generate.datasets.multihop import PASSAGES, passage_id
+from generate.datasets.multihop import ALIASES, PASSAGES, passage_id
 from generate.datasets.published import read_rows
 from toolkit.errors import ConflictError, EmptyError, FormatError, NotFoundError, RequiredError
 
@@ -18,10 +18,13 @@ LAYOUTS = ("passages", *PASSAGES)
 SUFFIXES = (".jsonl", ".ndjson", ".parquet")
 QUESTIONS = (".json", *SUFFIXES)
 COLUMNS = ("id", "title", "text")
+WITHOUT_PASSAGES = (ALIASES, "dev_test_singlehop_questions_v1.0.json")
+"""What 2WikiMultiHopQA and MuSiQue are published with, beside their questions."""
 
 
 def files_of(path: Path, layout: str, place: str) -> tuple[Path, ...]:
-    """The files of a corpus, by name: one, or those of a folder whose names do not begin with `.` or `_`.
+    """The files of a corpus, by name: one, or those of a folder whose names do not begin with `.` or `_`; of a data
+    set those with questions.
 
     ThinkbackError where there is none.
     """
@@ -31,7 +34,8 @@ def files_of(path: Path, layout: str, place: str) -> tuple[Path, ...]:
     if not path.is_dir():
         raise NotFoundError(f"`{place}.path`: there is no file or folder `{path}`")
     there = (one for one in sorted(path.iterdir()) if one.is_file() and one.name[0] not in "._")
-    files = tuple(one for one in there if one.suffix in suffixes)
+    left_out = () if layout == "passages" else WITHOUT_PASSAGES
+    files = tuple(one for one in there if one.suffix in suffixes and one.name not in left_out)
     if not files:
         raise EmptyError(f"`{place}.path`: `{path}` has no file of passages ({', '.join(suffixes)})")
     return files
@@ -70,10 +74,14 @@ def _read_file(file: Path, place: str) -> pl.DataFrame:
         raise FormatError(f"`{place}.path`: `{file}` can't be read: {str(error).splitlines()[0]}") from None
     if "id" not in rows.columns and "_id" in rows.columns:
         rows = rows.rename({"_id": "id"})
+    if nested := [name for name in COLUMNS if name in rows.columns and rows[name].dtype.is_nested()]:
+        raise FormatError(f"`{place}.path`: `{file}`, column `{nested[0]}`: must be texts, and has lists or objects")
     for name in ("id", "text"):
         if name not in rows.columns:
             raise RequiredError(f"`{place}.path`: `{file}` has no column `{name}`: each passage needs one")
         empty = rows[name].is_null()
+        if name == "id":
+            empty |= (rows[name].cast(pl.String) == "").fill_null(False)
         if empty.any():
             raise RequiredError(
                 f"`{place}.path`: `{file}`, row {empty.arg_true()[0] + 1}: the passage has no `{name}`"

@@ -162,6 +162,9 @@ def test_given_embeddings_choose_the_neighbours(tmp_path: Path) -> None:
         ("", ("empty", "p.jsonl")),
         ('{"id": "1", "text": "..."}\n', ("empty", "p.jsonl")),
         ("{", ("format", "p.jsonl")),
+        ('{"id": "", "text": "a"}\n', ("required", "row 1", "`id`")),
+        ('{"id": [1], "text": "a"}\n', ("format", "p.jsonl", "`id`")),
+        ('{"id": "1", "title": ["a"], "text": "a"}\n', ("format", "p.jsonl", "`title`")),
     ],
 )
 def test_bad_passages_are_one_line(text: str, refusal: tuple[str, ...], tmp_path: Path) -> None:
@@ -225,6 +228,25 @@ def test_the_layouts_of_musique_and_2wiki(tmp_path: Path) -> None:
     musique.write_text("".join(json.dumps(row) + "\n" for row in broken))
     with refuses("format", "musique", "`paragraphs`", "row 1"):
         open_corpus(musique, PLACE, layout="musique")
+
+
+def test_folders_as_they_are_published(tmp_path: Path) -> None:
+    """Files without questions stand in them, one with further right answers of 2WikiMultiHopQA."""
+    musique, wiki = tmp_path / "musique", tmp_path / "2wikimultihopqa"
+    musique.mkdir()
+    wiki.mkdir()
+    (musique / "musique_ans_v1.0_dev.jsonl").write_text("".join(json.dumps(row) + "\n" for row in MUSIQUE))
+    (musique / "dev_test_singlehop_questions_v1.0.json").write_text('{"squad": [{"id": "1", "question": "Who?"}]}')
+    rows = [{**row, "answer_id": name} for row, name in zip(WIKI, ("Q1", None), strict=True)]
+    (wiki / "dev.json").write_text(json.dumps(rows))
+    names = [{"Q_id": "Q1", "aliases": ["Aa", "A"], "demonyms": ["An"]}, {"Q_id": "Q2", "aliases": [], "demonyms": []}]
+    (wiki / "id_aliases.json").write_text("".join(json.dumps(row) + "\n" for row in names))
+    assert open_corpus(musique, PLACE, layout="musique").passages.height == 3
+    assert open_corpus(wiki, PLACE, layout="2wikimultihopqa").passages.height == 2
+    assert load("2wikimultihopqa", wiki, ("dev",)).examples["golds"].to_list() == [["A", "Aa", "An"], None]
+    (wiki / "id_aliases.json").write_text(json.dumps({**names[0], "aliases": [1]}))
+    with refuses("format", "id_aliases.json", "`aliases`", "row 1"):
+        load("2wikimultihopqa", wiki, ("dev",))
 
 
 def test_a_run_file_is_ranked_by_score(tmp_path: Path) -> None:

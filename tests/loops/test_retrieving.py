@@ -200,3 +200,8 @@ def test_bad_run_and_corpus_are_one_line(tmp_path: Path) -> None:
     recipe.write_text(text.replace('scorer = "cross"', 'scorer = "none"'))
     with refuses("unknown", "`[score.none]`"):
         go(recipe, tmp_path / "log4")
+    (tmp_path / "mine.py").write_text("def found(query):\n    return ['a text']\n")
+    tool = '[search.run]\nkind = "function"\nrule = "mine.py:found"\n'
+    recipe.write_text(text.replace('[search.run]\nkind = "run"\npath = "run.txt"\n', tool))
+    with refuses("unsuitable", "`[search.run]`", "ids"):
+        go(recipe, tmp_path / "log5")
