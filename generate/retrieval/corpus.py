@@ -30,6 +30,8 @@ FORM = 1
 RECORD, PASSAGES, WORDS = "index.json", "passages.arrow", "bm25"
 SUFFIX = ".index"
 """What follows the name of a corpus in that of its index's folder."""
+ROWS = 2**14
+"""Embeddings that are read at one time."""
 
 
 @dataclass(frozen=True)
@@ -187,28 +189,45 @@ def _digest_of_file(path: Path) -> str:
 
 
 def read_embeddings(path: Path, names: pl.Series) -> np.ndarray:
-    """The embeddings of some passages at length one (n, d), from a Parquet file of `id` and `embedding`.
+    """The embeddings of some passages at length one (n, d), from a Parquet file of `id` and `embedding`, read in parts.
 
     ThinkbackError where a passage has none, or they are no numbers of one length.
     """
+    wanted = names.to_frame("id").with_row_index("place")
     try:
-        rows = pl.read_parquet(path, columns=["id", "embedding"]).with_columns(pl.col("id").cast(pl.String))
+        rows = pl.scan_parquet(path).select(pl.col("id").cast(pl.String), "embedding")
+        there = rows.select("id", there=pl.col("embedding").is_not_null()).collect(engine="streaming")
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).splitlines()[0]
         raise FormatError(f"`{path}` is no Parquet file of `id` and `embedding`: {reason}") from None
-    joined = names.to_frame("id").join(rows, on="id", how="left", maintain_order="left")
-    if joined.height != len(names):
-        raise ConflictError(f"`{path}` has several embeddings of one passage")
-    lacks = joined.filter(pl.col("embedding").is_null())["id"]
+    lacks = wanted.join(there.filter("there"), on="id", how="anti", maintain_order="left")["id"]
     if len(lacks):
         raise RequiredError(f"`{path}` has no embedding of {len(lacks):,} passages, the first is `{lacks[0]}`")
-    sizes = joined["embedding"].list.len().unique() if joined.schema["embedding"] == pl.List else [0]
+    place_of_row = there.join(wanted, on="id", how="left", maintain_order="left")["place"]
+    if place_of_row.drop_nulls().is_duplicated().any():
+        raise ConflictError(f"`{path}` has several embeddings of one passage")
+    matrix = np.zeros((0, 0), dtype=np.float32)
+    for start in range(0, there.height, ROWS):
+        place = place_of_row.slice(start, ROWS)
+        part = rows.slice(start, ROWS).collect()["embedding"].filter(place.is_not_null())
+        if len(part):
+            vectors = _matrix_of(part, path)
+            matrix = matrix if matrix.size else np.zeros((len(names), vectors.shape[1]), dtype=np.float32)
+            if vectors.shape[1] != matrix.shape[1]:
+                raise FormatError(f"`{path}`, column `embedding`: must be lists of one length")
+            lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+            matrix[place.drop_nulls().to_numpy()] = vectors / np.where(lengths > 0, lengths, 1)
+    return matrix
+
+
+def _matrix_of(part: pl.Series, path: Path) -> np.ndarray:
+    """Lists of numbers of one length as a matrix (n, d) float32. FormatError where they are none."""
+    sizes = part.list.len().unique() if part.dtype == pl.List else [0]
     try:
-        vectors = joined["embedding"].list.to_array(sizes[0]) if len(sizes) == 1 and sizes[0] else joined["embedding"]
+        vectors = part.list.to_array(sizes[0]) if len(sizes) == 1 and sizes[0] else part
         matrix = np.asarray(vectors.to_numpy(), dtype=np.float32)
     except (pl.exceptions.PolarsError, TypeError, ValueError):
         matrix = np.zeros(0, dtype=np.float32)
     if matrix.ndim != 2 or not np.isfinite(matrix).all():
         raise FormatError(f"`{path}`, column `embedding`: must be lists of numbers of one length")
-    lengths = np.linalg.norm(matrix.astype(np.float64), axis=1, keepdims=True)
-    return (matrix / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    return matrix

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from generate.datasets import load
-from generate.retrieval.corpus import RECORD, Corpus, open_corpus
+from generate.retrieval.corpus import RECORD, Corpus, open_corpus, read_embeddings
 from generate.retrieval.neighbours import nearest_rows, word_vectors
 from generate.retrieval.runs import read_run
 from tests.errors import refuses
@@ -135,7 +135,9 @@ def test_a_folder_that_is_no_index_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
 
 
-def test_given_embeddings_choose_the_neighbours(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", [5, 2**14])
+def test_given_embeddings_choose_the_neighbours(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("generate.retrieval.corpus.ROWS", part)
     rows, vectors = passages(12), np.random.default_rng(3).normal(size=(12, 4))
     frame = pl.DataFrame({"id": rows["id"], "embedding": vectors.tolist()}).reverse()
     frame.write_parquet(tmp_path / "e.parquet")
@@ -147,9 +149,18 @@ def test_given_embeddings_choose_the_neighbours(tmp_path: Path) -> None:
     frame[1:].write_parquet(tmp_path / "f.parquet")
     with refuses("required", "f.parquet", "1 passages", "`p11`"):
         open_corpus(tmp_path / "wiki", PLACE, embeddings=tmp_path / "f.parquet").neighbours(["p0"], 2)
-    pl.DataFrame({"id": rows["id"], "embedding": ["x"] * 12}).write_parquet(tmp_path / "g.parquet")
-    with refuses("format", "g.parquet", "`embedding`"):
-        open_corpus(tmp_path / "wiki", PLACE, embeddings=tmp_path / "g.parquet").neighbours(["p0"], 2)
+    uneven = [[1.0] * (2 if i < 6 else 3) for i in range(12)]
+    bad = {"words": ["x"] * 12, "lengths": uneven, "holes": [None, *uneven[1:]], "infinite": [[float("inf")]] * 12}
+    for name, values in bad.items():
+        pl.DataFrame({"id": rows["id"], "embedding": values}).write_parquet(tmp_path / name)
+        with refuses("required" if name == "holes" else "format", name, "embedding"):
+            open_corpus(tmp_path / "wiki", PLACE, embeddings=tmp_path / name).neighbours(["p0"], 2)
+    pl.concat([frame, frame[:1]]).write_parquet(tmp_path / "twice")
+    with refuses("conflict", "twice"):
+        open_corpus(tmp_path / "wiki", PLACE, embeddings=tmp_path / "twice").neighbours(["p0"], 2)
+    unknown = pl.DataFrame({"id": ["z"], "embedding": [[1.0, 2.0, 3.0, 4.0]]})
+    pl.concat([unknown, frame]).write_parquet(tmp_path / "more")
+    assert np.allclose(read_embeddings(tmp_path / "more", rows["id"]), unit, atol=1e-6)
 
 
 @pytest.mark.parametrize(
