@@ -15,7 +15,7 @@ from these files.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import polars as pl
@@ -73,20 +73,16 @@ def _texts_of(row: PublishedRow, column: str) -> list[str]:
 
 
 def _load_examples(
-    request: ReadRequest,
-    described: Callable[[PublishedRow], Mapping[str, Any]],
-    aliases: Callable[[PublishedRow], Sequence[str]],
-    source: str,
+    request: ReadRequest, described: Callable[[PublishedRow], Mapping[str, Any]], source: str
 ) -> LoadedDataSet:
-    """The examples of a data set, and how many there are. described: the id of a row, its type and its hops; aliases:
-    its further right answers.
-    """
+    """The examples of a data set, and how many there are. described: a row's id, type, hops and further `golds`."""
     rows = []
     for row in read_rows(request.files):
         documents = [passage_id(title, text) for title, text, needed in PASSAGES[request.name](row) if needed]
-        golds = list(dict.fromkeys([row.text("answer"), *aliases(row)]))
+        known = described(row)
+        golds = list(dict.fromkeys([row.text("answer"), *known["golds"]]))
         answer = {"question": row.text("question"), "gold": golds[0], "golds": golds if len(golds) > 1 else None}
-        rows.append({**described(row), **answer, "gold_documents": list(dict.fromkeys(documents))})
+        rows.append({**known, **answer, "gold_documents": list(dict.fromkeys(documents))})
     count = PublishedCount(
         f"{request.name} {request.split} questions", len(rows), _PUBLISHED.get((request.name, request.split)), source
     )
@@ -96,17 +92,13 @@ def _load_examples(
 def _read_musique(request: ReadRequest) -> LoadedDataSet:
     """Reads MuSiQue's examples. `hops`: the steps of its decomposition; `question_type`: how they hang together."""
 
-    def id_type_and_hops(row: PublishedRow) -> dict[str, Any]:
+    def id_type_hops_and_golds(row: PublishedRow) -> dict[str, Any]:
+        hops = len(row.list_of("question_decomposition")) if row.has("question_decomposition") else None
         kind = row.text("id").partition("__")[0]
-        return {
-            "example_id": row.text("id"),
-            "question_type": kind,
-            "hops": len(row.list_of("question_decomposition")) if row.has("question_decomposition") else None,
-        }
+        return {"example_id": row.text("id"), "question_type": kind, "hops": hops,
+                "golds": _texts_of(row, "answer_aliases")}  # fmt: skip
 
-    return _load_examples(
-        request, id_type_and_hops, lambda row: _texts_of(row, "answer_aliases"), "Trivedi et al. 2022"
-    )
+    return _load_examples(request, id_type_hops_and_golds, "Trivedi et al. 2022")
 
 
 def _read_wiki(request: ReadRequest) -> LoadedDataSet:
@@ -117,13 +109,12 @@ def _read_wiki(request: ReadRequest) -> LoadedDataSet:
     names = {row.text("Q_id"): [*_texts_of(row, "aliases"), *_texts_of(row, "demonyms")]
              for row in (read_rows(beside) if beside else [])}  # fmt: skip
 
-    def id_type_and_hops(row: PublishedRow) -> dict[str, Any]:
+    def id_type_hops_and_golds(row: PublishedRow) -> dict[str, Any]:
         needed = {title for title, _, is_needed in _wiki_passages(row) if is_needed}
-        return {"example_id": row.text("_id"), "question_type": row.optional_text("type"), "hops": len(needed) or None}
+        return {"example_id": row.text("_id"), "question_type": row.optional_text("type"), "hops": len(needed) or None,
+                "golds": names.get(row.optional_text("answer_id") or "", [])}  # fmt: skip
 
-    return _load_examples(
-        request, id_type_and_hops, lambda row: names.get(row.optional_text("answer_id") or "", []), "Ho et al. 2020"
-    )
+    return _load_examples(request, id_type_hops_and_golds, "Ho et al. 2020")
 
 
 MUSIQUE = DataSet(

@@ -211,23 +211,21 @@ def read_embeddings(path: Path, names: pl.Series) -> np.ndarray:
         place = place_of_row.slice(start, ROWS)
         part = rows.slice(start, ROWS).collect()["embedding"].filter(place.is_not_null())
         if len(part):
-            vectors = _matrix_of(part, path)
+            vectors = _matrix_of(part, path, matrix.shape[1])
             matrix = matrix if matrix.size else np.zeros((len(names), vectors.shape[1]), dtype=np.float32)
-            if vectors.shape[1] != matrix.shape[1]:
-                raise FormatError(f"`{path}`, column `embedding`: must be lists of one length")
             lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
             matrix[place.drop_nulls().to_numpy()] = vectors / np.where(lengths > 0, lengths, 1)
     return matrix
 
 
-def _matrix_of(part: pl.Series, path: Path) -> np.ndarray:
-    """Lists of numbers of one length as a matrix (n, d) float32. FormatError where they are none."""
+def _matrix_of(part: pl.Series, path: Path, width: int) -> np.ndarray:
+    """Lists of `width` numbers, or of any one length where it is 0, as a matrix (n, d) float32. Else FormatError."""
     sizes = part.list.len().unique() if part.dtype == pl.List else [0]
     try:
         vectors = part.list.to_array(sizes[0]) if len(sizes) == 1 and sizes[0] else part
         matrix = np.asarray(vectors.to_numpy(), dtype=np.float32)
     except (pl.exceptions.PolarsError, TypeError, ValueError):
         matrix = np.zeros(0, dtype=np.float32)
-    if matrix.ndim != 2 or not np.isfinite(matrix).all():
+    if matrix.ndim != 2 or width not in (0, matrix.shape[1]) or not np.isfinite(matrix).all():
         raise FormatError(f"`{path}`, column `embedding`: must be lists of numbers of one length")
     return matrix

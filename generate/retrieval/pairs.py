@@ -134,10 +134,7 @@ class _CrossEncoder:
 
     def describe(self) -> Mapping[str, Any]:
         return {
-            "model": self.files.name,
-            "revision": self.files.revision,
-            "weights_sha256": self.files.weights_sha256(),
-            "activation": type(self.model.activation_fn).__name__,
-            "context": self.model.max_seq_length,
+            "model": self.files.name, "revision": self.files.revision, "weights_sha256": self.files.weights_sha256(),
+            "activation": type(self.model.activation_fn).__name__, "context": self.model.max_seq_length,
             "versions": weights.package_versions("sentence-transformers", "torch", "transformers"),
-        }
+        }  # fmt: skip

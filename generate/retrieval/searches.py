@@ -53,18 +53,13 @@ class PassagesSearch(Checked):
         vectors = None if self.embeddings is None else recipe.resolve_path(self.embeddings)
         if vectors is not None and not vectors.is_file():
             raise NotFoundError(f"`{place}.embeddings`: there is no file `{self.embeddings}`")
-        index = None if self.index is None else _recipe_path(recipe, self.index)
+        index = None if self.index is None else recipe.folder / self.index
         encoder = None
         if named := self.encoder or self.sparse_encoder:
             files = weights.find_model(recipe.resolve_model(named), None, download=False)
             encoder = open_encoder(files, self.encoder is None, self.batch, self.device, place)
         return CorpusSearch(open_corpus(recipe.resolve_path(self.path), place, layout=self.layout, k1=self.k1, b=self.b,
                                         index=index, embeddings=vectors, encoder=encoder))  # fmt: skip
-
-
-def _recipe_path(recipe: Recipe, path: str) -> Path:
-    """A path that need not be there yet: beside the recipe, unless it is absolute."""
-    return recipe.folder / path
 
 
 @dataclass(frozen=True)
