@@ -48,15 +48,16 @@ class Prices:
 
     def price_expression(self, name: str) -> pl.Expr:
         """Price of a call, from its tokens and the model or verifier in column `name` (unpriced: null; tokens
-        read count only at a price); as billed where that is logged, which it is of traces alone."""
+        at the price 0 need no count); as billed where that is logged, which it is of traces alone."""
         if self.logged:
             spent = pl.any_horizontal(pl.col("prompt_tokens", "completion_tokens") > 0)
             return pl.col("cost") if name == "model" else pl.when(spent).then(float("nan")).otherwise(0.0)
-        prompts, completions = ({k: v[side] for k, v in self.per_million.items()} for side in (0, 1))
-        prompt = pl.col(name).replace_strict(prompts, default=None, return_dtype=pl.Float64)
-        completion = pl.col(name).replace_strict(completions, default=None, return_dtype=pl.Float64)
-        read = pl.when(prompt == 0).then(0.0).otherwise(pl.col("prompt_tokens") * prompt)
-        return (read + pl.col("completion_tokens") * completion) / 1e6
+        spent = pl.lit(0.0)
+        for side, tokens in enumerate(("prompt_tokens", "completion_tokens")):
+            prices = {model: both[side] for model, both in self.per_million.items()}
+            price = pl.col(name).replace_strict(prices, default=None, return_dtype=pl.Float64)
+            spent = spent + pl.when(price == 0).then(0.0).otherwise(pl.col(tokens) * price)
+        return spent / 1e6
 
     def columns(self) -> tuple[OutcomeColumn, ...]:
         """The table of columns, with the currency in the heading of money and the source of the prices in a remark."""

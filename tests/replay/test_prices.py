@@ -35,7 +35,7 @@ large = 10
 N = 20
 
 
-def two_models(folder: Path, prompts: bool = True) -> Log:
+def two_models(folder: Path, prompts: bool = True, completions: bool = True) -> Log:
     """Twenty questions, each answered once by a small model (right on the even ones, of which it is sure) and a large
     one (right on all but the last); 100 tokens read, and 50 or 200 written.
     """
@@ -43,7 +43,8 @@ def two_models(folder: Path, prompts: bool = True) -> Log:
         {
             "trace_id": f"{model}-{i}", "example_id": f"q{i:02}", "pool": model, "action": "solve", "sample_index": 0,
             "model": model, "answer": "A" if right else "B", "correct": right,
-            "prompt_tokens": 100 if prompts else None, "completion_tokens": written, "latency_s": seconds,
+            "prompt_tokens": 100 if prompts else None, "completion_tokens": written if completions else None,
+            "latency_s": seconds,
         }
         for i in range(N)
         for model, right, written, seconds in (
@@ -122,6 +123,18 @@ def test_prices_without_tokens_read(tmp_path: Path, prices: Path) -> None:
     for policies in (None, file):
         with refuses("unknown", "`price`", "`prompt_tokens`", "`small`"):
             tb.run(log, policies=policies, prices=prices, cost="price", resamples=50)
+
+
+def test_prices_without_tokens_written(tmp_path: Path, prices: Path) -> None:
+    """Completions at the price 0 need no count: 100 x 3 / 1e6 a question of the large model."""
+    log = two_models(tmp_path, completions=False)
+    prices.write_text("[prices]\nsmall = { prompt = 1, completion = 0 }\nlarge = { prompt = 3, completion = 0 }\n")
+    free = tb.run(log, prices=prices, resamples=50)
+    paid = dict(free.summary.filter(metric="cost_per_1000").select("policy", "estimate").iter_rows())
+    assert (paid["small"], paid["large"]) == (pytest.approx(0.1), pytest.approx(0.3))
+    assert not [one for one in free.notes if one.code == "unused_prices"]
+    prices.write_text("[prices]\nsmall = { prompt = 1, completion = 2 }\nlarge = 3\n")
+    noted(tb.run(log, prices=prices, resamples=50).notes, "unused_prices", "`completion_tokens`")
 
 
 def test_another_measure_has_its_name() -> None:
