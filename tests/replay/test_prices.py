@@ -150,7 +150,7 @@ def test_another_measure_has_its_name() -> None:
     assert not any("accuracy" in line for section in report.sections for line in section.sentences)
     names = report.result.summary["policy"].unique(maintain_order=True)[:2]
     pair = report.result.compare(*names, questions="fixed").table()
-    assert any("credit of `" in str(line) for line in pair.below)
+    assert any("credit: `" in str(line) for line in pair.below)
     assert not any("accuracy" in str(line) for line in pair.below)
 
 
