@@ -179,7 +179,9 @@ def test_the_recipe_that_ships_has_the_sizes_of_the_thesis() -> None:
     loop = recipe.loop[0].loop
     assert (loop.first, loop.budget, loop.neighbours, loop.answers) == (100, 1000, 100, 5)
     assert loop.explored == "relevance"
-    assert set(Services(recipe).settings) == {("score", "cross"), ("score", "meaning"), ("search", "wiki")}
+    services = Services(recipe).settings
+    assert set(services) == {("score", "cross"), ("score", "meaning"), ("search", "wiki")}
+    assert services["search", "wiki"].index is None, "beside the corpus: recipes that ship are in the package's folder"
     for file in (loop.prompt, loop.decompose_prompt):
         recipe.template(file).check_fields(["question", *loop.prompt_fields])
 
