@@ -136,8 +136,9 @@ def test_classifiers_of_repairs_learnt_from_the_train_split_alone(task: str, act
     model = DATA / "models" / f"{task}-fix-{action.replace('_', '-')}"
     told = json.loads((model / "classifier.json").read_text(encoding="utf-8"))
     training = load_training(f"{task}-fixes", [f"classifier.target=fix:{action}"]).training
+    assert asdict(training.split) == {"of": ("train",), "by": "question"}
     assert (told["settings"]["target"], told["settings"]["split"]) == (f"fix:{action}", ["train"])
-    assert told["settings"] == json.loads(json.dumps(asdict(training))) | {"model": f"{task}-1m"}
+    assert told["settings"] == json.loads(json.dumps(asdict(training))) | {"model": f"{task}-1m", "split": ["train"]}
     assert told["trained"]["rows"] + told["trained"]["dev_rows"] == 1_000
     inner = hashlib.sha256((model / "adapter_model.safetensors").read_bytes()).hexdigest()
     digest = hashlib.sha256(f"adapter_model.safetensors {inner}\n".encode()).hexdigest()

@@ -52,7 +52,7 @@ def evidence_numeric_grounding(justifications: pl.Series, evidence: pl.Series) -
     return _share_in(numbers_in(justifications), numbers_in(evidence))
 
 
-def length_share(justifications: pl.Series, long: int) -> pl.Series:
+def length(justifications: pl.Series, long: int) -> pl.Series:
     """The number of words in a justification divided by `long`, at most 1.
 
     Range [0, 1]. Source: as `claim_numeric_coverage` ("normalized justification length"); the thesis does not say by

@@ -79,7 +79,7 @@ def test_what_is_read(tmp_path: Path) -> None:
     assert read.states[0].layers == (-1, -2)
     assert read.states[0].table == "hidden_states/m"
     assert isinstance(read.verify[1], RewardModel)
-    assert (read.verify[1].scored, read.verify[1].label) == ("raw", 1)
+    assert (read.verify[1].scored_label, read.verify[1].label) == ("raw", 1)
     with refuses("unknown", "`orm`"):
         load_additions(tmp_path / "add.toml", ["verify.or.label=1"])
     with refuses("required", "`on`"):

@@ -152,7 +152,7 @@ def estimated(known: Known, baseline: str, found: re.Match[str]) -> None:
 
 
 def shown_cheapest(known: Known, baseline: str, found: re.Match[str]) -> None:
-    name, other, change, least = found.groups()
+    other, name, change, least = found.groups()
     assert other == baseline
     known.is_difference(name, other, number(change))
     assert -1 <= number(least) <= number(change)
@@ -241,7 +241,7 @@ def holes(known: Known, baseline: str, found: re.Match[str]) -> None:
 POINTS = rf"{NUMBER}{RANGE} points"
 SENTENCES: tuple[tuple[str, Callable[[Known, str, re.Match[str]], None]], ...] = (
     (rf"`([^`]+)` has the best accuracy, {PERCENT}{CORRECTED}(.*)", best),
-    (r"These questions, other samples: (.*)", other_samples),
+    (r"These questions, other samples, accuracy: (.*)", other_samples),
     (rf"From `([^`]+)`, accuracy {PERCENT}, to `([^`]+)`, accuracy {PERCENT}: {POINTS}, for {NUMBER} (.*)instead of "
      rf"{NUMBER}\.", gain),
     (r"No cheaper policy is shown to be within 1 point of `([^`]+)`\.", of_baseline),
@@ -255,9 +255,9 @@ SENTENCES: tuple[tuple[str, Callable[[Known, str, re.Match[str]], None]], ...] =
     (rf"With 80 % power these 80 examples show differences .*?from {NUMBER} points? .*", power),
     (rf"`([^`]+)` pays for {NUMBER} of {NUMBER} traces: accuracy {PERCENT}, {POINTS} against `([^`]+)`\.", stops),
     (r"\d+ more polic(?:y that stops|ies that stop): see the table\.", always),
-    (rf"`([^`]+)`, which sees gold, is right on {PERCENT}: .*", oracle),
-    (r"Of the way from `([^`]+)` to `([^`]+)` \([^)]*\): (.*)", headroom),
-    (rf"`([^`]+)` lacks {NUMBER}{RANGE} points to always right: {NUMBER}{RANGE} in selection \([^)]*\), {NUMBER}"
+    (rf"`([^`]+)`, which sees gold, has accuracy {PERCENT}.*: .*", oracle),
+    (r"Of the way in accuracy from `([^`]+)` to `([^`]+)` \([^)]*\): (.*)", headroom),
+    (rf"`([^`]+)` lacks {NUMBER}{RANGE} points of accuracy to 100: {NUMBER}{RANGE} in selection \([^)]*\), {NUMBER}"
      rf"{RANGE} in stopping \([^)]*\), {NUMBER}{RANGE} in generation \([^)]*\)\. (.*)", gap),
     (r"A right trace of the examples compared scores above a wrong one with probability: (.*)", area),
     (rf"`([^`]+)`, the best of \d+ thresholds, acts on {NUMBER} %, fixes {PERCENT} and flips {PERCENT} of what "

@@ -66,7 +66,7 @@ MAPPINGS = {
     "not an integer": (GOOD + 'completion_tokens = "s"', ("invalid", "tokens`", "`1.5`", "`samples.jsonl`", "row 1")),
     "no verdict": (GOOD + 'correct = "s"', ("invalid", "`traces.correct`", "`1.5`")),
     "no join file": ('join = { file = "x.parquet", on = "id" }' + GOOD, ("format", "x.parquet`")),
-    "join without key": ('join = { file = "samples.jsonl", on = "nr" }' + GOOD, ("invalid", "`join.on`", "`nr`")),
+    "join without key": ('join = { file = "other.jsonl", on = "nr" }' + GOOD, ("invalid", "`join.on`", "`nr`")),
     "a feature named as the key": (GOOD + '[features]\ntrace_id = "s"', ("conflict", "`features`")),
     "a name with a NUL": (GOOD + '[features]\n"a\\u0000" = "s"', ("invalid", "`features`")),
     "field that is not there": (GOOD.replace('"a"', '"o.y"'), ("invalid", "`y`")),
@@ -77,6 +77,7 @@ MAPPINGS = {
 @pytest.mark.parametrize("case", MAPPINGS)
 def test_mistakes_in_a_mapping(bench: Bench, case: str) -> None:
     mapping, refusal = MAPPINGS[case]
+    (bench.folder / "other.jsonl").write_text('{"id": "e"}\n', encoding="utf-8")
     says(refused(bench, "\n" + mapping), *refusal)
 
 

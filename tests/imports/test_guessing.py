@@ -223,11 +223,12 @@ def test_the_names_of_the_log_as_export_writes_them(tmp_path: Path) -> None:
 def test_a_run_and_judgements_of_trec(tmp_path: Path) -> None:
     run = "".join(f"{i} Q0 d{i}-{k} {k + 1} {9 - k} bm25\n" for i, k in EACH)
     judged = "".join(f"{i} 0 d{i}-{k} {int(TRUTH.right[i][k])}\n" for i, k in EACH if TRUTH.right[i][k] or k % 2)
-    (tmp_path / "run.txt").write_text(run, encoding="utf-8")
-    (tmp_path / "qrels.txt").write_text(judged, encoding="utf-8")
-    check(imported(tmp_path, tmp_path / "run.txt", tmp_path / "qrels.txt"), Expected(verifications=N * K))
-    with refuses("not-found", f"{tmp_path / 'qrels.txt'} {tmp_path / 'run.txt'}"):
-        guess_mapping([str(tmp_path)])
+    (folder := tmp_path / "trec").mkdir()
+    (folder / "run.txt").write_text(run, encoding="utf-8")
+    (folder / "qrels.txt").write_text(judged, encoding="utf-8")
+    check(imported(tmp_path, folder / "run.txt", folder / "qrels.txt"), Expected(verifications=N * K))
+    with refuses("not-found", f"{folder / 'qrels.txt'} {folder / 'run.txt'}"):
+        guess_mapping([str(folder)])
 
 
 def test_questions_without_outputs_are_told_as_such(tmp_path: Path) -> None:
