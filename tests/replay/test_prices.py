@@ -80,6 +80,12 @@ def prices(tmp_path: Path) -> Path:
     return path
 
 
+def replayed(log: Log, prices: Path) -> tuple[tb.Result, dict[str, float]]:
+    """The usual policies of a log, and what each costs for 1,000 examples."""
+    result = tb.run(log, prices=prices, resamples=50)
+    return result, dict(result.summary.filter(metric="cost_per_1000").select("policy", "estimate").iter_rows())
+
+
 def test_a_file_of_prices(prices: Path) -> None:
     read = load_prices(prices)
     assert read.per_million == {"small": (1.0, 2.0), "large": (10.0, 10.0)}
@@ -109,8 +115,7 @@ def test_prices_without_tokens_read(tmp_path: Path, prices: Path) -> None:
     """Prompts at the price 0 need no count: 50 x 2 / 1e6 a question. At another one a note says what is lacking."""
     log = two_models(tmp_path, prompts=False)
     prices.write_text("[prices]\nsmall = { prompt = 0, completion = 2 }\nlarge = { prompt = 0, completion = 10 }\n")
-    free = tb.run(log, prices=prices, resamples=50)
-    paid = dict(free.summary.filter(metric="cost_per_1000").select("policy", "estimate").iter_rows())
+    free, paid = replayed(log, prices)
     assert (paid["small"], paid["large"]) == (pytest.approx(0.1), pytest.approx(2.0))
     assert not [one for one in free.notes if one.code in ("unlike_tokens", "unused_prices")]
     prices.write_text("[prices]\nsmall = 1\nlarge = 2\n")
@@ -129,8 +134,7 @@ def test_prices_without_tokens_written(tmp_path: Path, prices: Path) -> None:
     """Completions at the price 0 need no count: 100 x 3 / 1e6 a question of the large model."""
     log = two_models(tmp_path, completions=False)
     prices.write_text("[prices]\nsmall = { prompt = 1, completion = 0 }\nlarge = { prompt = 3, completion = 0 }\n")
-    free = tb.run(log, prices=prices, resamples=50)
-    paid = dict(free.summary.filter(metric="cost_per_1000").select("policy", "estimate").iter_rows())
+    free, paid = replayed(log, prices)
     assert (paid["small"], paid["large"]) == (pytest.approx(0.1), pytest.approx(0.3))
     assert not [one for one in free.notes if one.code == "unused_prices"]
     prices.write_text("[prices]\nsmall = { prompt = 1, completion = 2 }\nlarge = 3\n")

@@ -48,7 +48,8 @@ def ablation_notes(
     """
     trained, measured = int(main.train.sum()), int((~main.train).sum())
     yield f"classifiers of one place each: fitted on {trained:,} traces of `{pool}`, measured on {measured:,}"
-    width, count = _area_width(main, table, level), len(main.places)
+    count = len(main.places)
+    width = _area_width(main, table, level) if left_out or len(few) < count else ""
     text = f"where many are fitted, of {len(few)} of {count} places: "
     if len(few) == count:
         yield f"{text}all"
