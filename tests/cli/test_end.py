@@ -102,6 +102,7 @@ def test_ctrl_c_from_the_start_of_the_command_on_is_one_line(at: int) -> None:
 def test_ctrl_c_before_the_command_is_imported_ends_it_without_a_word(tmp_path: Path) -> None:
     """Of the script that is installed; here its first import is interrupted."""
     (tmp_path / "thinkback").mkdir()
+    (tmp_path / "thinkback" / "__init__.py").touch()
     (tmp_path / "thinkback" / "__main__.py").write_text("import os, re\nos.kill(os.getpid(), 2)\ncommand = print\n")
     script = Path(__file__).parents[2] / "scripts" / "thinkback"
     done = subprocess.run(
