@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from generate.simulation.claims import draw_claims, draw_noise, load_model, make_traces
-from replay.sampling.prefix import running_best
-from replay.sampling.stops import Margin, crossing_step
 from replay.sampling.surrogate import SurrogateOrder, surrogate_walk_steps
+from toolkit.stopping.prefix import running_best
+from toolkit.stopping.stops import Margin, crossing_step
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.reference.paths import lazy_path

@@ -19,8 +19,8 @@ from replay.runs.result.run import run
 from replay.sampling.abandon import Abandon
 from replay.sampling.known import ORDERS, SELECTS, STOPS
 from replay.sampling.learned import Calibration, Conformal, Prior
-from replay.sampling.prefix import Prefix
-from replay.sampling.stops import Agreement, AtLeast, Budget, Margin, Never, StopRule, Window
+from toolkit.stopping.prefix import Prefix
+from toolkit.stopping.stops import Agreement, AtLeast, Budget, Margin, Never, StopRule, Window
 
 __all__ = [
     "KINDS", "ORDERS", "SELECTS", "STOPS", "Abandon", "Act", "Agreement", "AllOf", "AnyOf", "AtLeast", "Budget",

@@ -18,7 +18,7 @@ import polars as pl
 from replay.data.needs import Action
 from replay.data.replies import SharedCosts
 from replay.sampling.orders import example_hashes
-from replay.sampling.unscored import UnscoredTreatment
+from toolkit.stopping.unscored import UnscoredTreatment
 from toolkit.table_rows import TableRows, as_numbers
 
 TRACE_COSTS = ("finalizers", "truncated", "prompt_tokens", "completion_tokens", "latency_s", "device_s")

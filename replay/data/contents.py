@@ -10,7 +10,6 @@ from typing import Any
 import polars as pl
 
 from replay.data.fitted_scores import FitRecord, fitted_verifiers
-from replay.sampling.declared import EXAMPLE, FEATURE, columns_read
 from toolkit.errors import (
     AmbiguousError,
     LeakageError,
@@ -24,6 +23,7 @@ from toolkit.errors import (
 from toolkit.log import AnyLog, Log, check_log, collect, open_log
 from toolkit.log.contract.manifest import ORDERED, STOPPED
 from toolkit.log.contract.schema import TEXT_LABELS
+from toolkit.stopping.declared import EXAMPLE, FEATURE, columns_read
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ from replay.engine.outcome import Outcome, Stops
 from replay.engine.trajectory import NEVER_MISSING, Trajectory
 from replay.sampling.abandon import Abandon, Abandonment
 from replay.sampling.orders import GenerationOrder
-from replay.sampling.stops import StopRule
-from replay.sampling.ties import EARLIEST
-from replay.sampling.unscored import PARTIAL
 from toolkit.errors import counted
+from toolkit.stopping.stops import StopRule
+from toolkit.stopping.ties import EARLIEST
+from toolkit.stopping.unscored import PARTIAL
 
 EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN, CONTESTED = range(1, 7)
 OPAQUE, UNCOUNTED, UNCHECKED, NULL, UNNAMED, UNREAD = range(7, 13)

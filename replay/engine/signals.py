@@ -22,8 +22,8 @@ from replay.engine.calls import CallMask, Calls, ChosenTraces, PolicyPath, certa
 from replay.engine.costs import CallKey, ScoreCalls, TraceCalls
 from replay.engine.mixing import most_probable_answer
 from replay.engine.trajectory import walk_block
-from replay.sampling.declared import ClassFacts
 from toolkit.errors import UnsuitableError, quote, require_known
+from toolkit.stopping.declared import ClassFacts
 
 Parameter = float | int | None
 

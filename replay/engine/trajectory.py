@@ -18,7 +18,8 @@ from replay.engine.costs import AT, COSTS, GENERATED, elapsed_seconds, verificat
 from replay.sampling.abandon import Abandon, Abandonment
 from replay.sampling.learned import Calibration
 from replay.sampling.orders import GeneratedTraces, Order, WalkSteps, random_keys, random_permutation
-from replay.sampling.prefix import (
+from replay.sampling.selects import Select
+from toolkit.stopping.prefix import (
     NONE,
     STATISTICS,
     TRACE_SIGNALS,
@@ -28,10 +29,9 @@ from replay.sampling.prefix import (
     VoteCounts,
     first_places,
 )  # fmt: skip
-from replay.sampling.selects import Select
-from replay.sampling.stops import StopRule, steps_where_needed
-from replay.sampling.ties import EARLIEST, TieBreak, TieRanks, VotingSteps
-from replay.sampling.unscored import PARTIAL, UnscoredTreatment
+from toolkit.stopping.stops import StopRule, steps_where_needed
+from toolkit.stopping.ties import EARLIEST, TieBreak, TieRanks, VotingSteps
+from toolkit.stopping.unscored import PARTIAL, UnscoredTreatment
 
 NEVER_MISSING = np.iinfo(np.int32).max
 COUNTED = {"traces": "traces", "valid": "valid_traces"}

@@ -32,10 +32,10 @@ from replay.engine.revisions import mean_outcome, revision_calls
 from replay.kinds.sample import Sample, order_mean_text
 from replay.kinds.stages import COST_COLUMNS, TRACE_SCHEMA, cost_row, none_for_nan, sample_indices, trace_stage_rows
 from replay.policies.base import Evaluator, ExampleRanking, ExplanationStage, Policy, errors_of
-from replay.sampling.declared import ClassFacts
 from replay.sampling.over_orders import highest_value_probability
 from toolkit.errors import AmbiguousError, RequiredError, UnsuitableError, counted, require_known, suggest
 from toolkit.settings import setting
+from toolkit.stopping.declared import ClassFacts
 
 LACKS = "has no trace, fewer than a revision read, or a gap"
 

@@ -26,16 +26,11 @@ from replay.kinds.stages import abandon_stage, ending_text, pool_stages, set_sta
 from replay.policies.base import Evaluator, ExplanationStage, Fit, Policy, errors_of
 from replay.policies.remarks import Counts, PayableVerifications, Remark, RemarkKind
 from replay.sampling.abandon import Abandon
-from replay.sampling.declared import EXAMPLE, FEATURE, SIGNAL, Rule, columns_read
 from replay.sampling.known import STOP, order_given, order_rule_of, select_given, select_rule_of, with_order_keys
 from replay.sampling.learned import LEARNED, Calibration, Conformal, LearnedSetting, NullRows, Prior
 from replay.sampling.orders import GenerationOrder, Order
-from replay.sampling.prefix import SCORES, VOTES, Prefix
 from replay.sampling.selects import Select
-from replay.sampling.stops import Never, StopRule
 from replay.sampling.surrogate import LABEL_SCORES, MODES
-from replay.sampling.ties import EARLIEST, TIES
-from replay.sampling.unscored import PARTIAL, WAYS, UnscoredTreatment
 from toolkit.columns import OutcomeColumn, find
 from toolkit.errors import (
     InvalidError,
@@ -50,6 +45,11 @@ from toolkit.errors import (
 )
 from toolkit.notes import Severity
 from toolkit.settings import MOST, as_kind, from_table, setting
+from toolkit.stopping.declared import EXAMPLE, FEATURE, SIGNAL, Rule, columns_read
+from toolkit.stopping.prefix import SCORES, VOTES, Prefix
+from toolkit.stopping.stops import Never, StopRule
+from toolkit.stopping.ties import EARLIEST, TIES
+from toolkit.stopping.unscored import PARTIAL, WAYS, UnscoredTreatment
 
 NEEDED = "needed"
 """The value of `width` for blocks of as many traces as the stop needs if all of them agree."""

@@ -20,10 +20,10 @@ from replay.engine.trajectory import Trajectory, Walk, find_abandoned, listwise_
 from replay.policies.base import ExplanationStage
 from replay.sampling.learned import Conformal
 from replay.sampling.orders import GenerationOrder, RandomOrder
-from replay.sampling.prefix import VOTES
 from replay.sampling.selects import Select
-from replay.sampling.stops import evaluated_steps
 from toolkit.errors import counted
+from toolkit.stopping.prefix import VOTES
+from toolkit.stopping.stops import evaluated_steps
 
 ROUNDING = 1e-12
 """A probability below this is 0 but for rounding."""

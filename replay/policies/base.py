@@ -26,13 +26,13 @@ from replay.engine.outcome import Outcome
 from replay.engine.positions import ThresholdSteps
 from replay.policies.gate_file import GateFile
 from replay.policies.remarks import PayableVerifications, Remark, RemarkKind
-from replay.sampling.declared import ClassFacts, Rule, equality_key
 from replay.sampling.learned import LearnedSetting
-from replay.sampling.prefix import Prefix
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import InvalidError, RequiredError, ThinkbackError, UnknownError, UnsuitableError, quote, suggest
 from toolkit.log import Log
 from toolkit.settings import check, from_table, setting
+from toolkit.stopping.declared import ClassFacts, Rule, equality_key
+from toolkit.stopping.prefix import Prefix
 
 
 @contextmanager

@@ -20,9 +20,9 @@ from replay.data.needs import Needs, needs_of_all
 from replay.engine.calls import PolicyPath, union_of_calls
 from replay.engine.signals import GATED, SIGNALS, GateInput, SignalValues, gate_input
 from replay.policies.gate_file import GATE, GateFile, load_gate
-from replay.sampling.declared import ClassFacts
 from toolkit.errors import ConflictError, InvalidError, RequiredError, error_prefix, listed, quote, require_known
 from toolkit.settings import Checked, as_kind, check, from_table, is_sequence, setting
+from toolkit.stopping.declared import ClassFacts
 
 SOURCES = ("verifier", "feature", "file", "signal")
 ALL = "all"

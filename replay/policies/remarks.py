@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replay.sampling.unscored import PARTIAL, UnscoredTreatment
 from toolkit.notes import Note, Severity
+from toolkit.stopping.unscored import PARTIAL, UnscoredTreatment
 
 Counts = Mapping[str, int]
 """Subject of a remark, such as a verifier's name -> how often it was remarked on."""

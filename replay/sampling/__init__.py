@@ -1,1 +1,1 @@
-"""The rules of sampling: orders, stops, selects, and what they see."""
+"""The rules of sampling beside stops: orders and selects, and how policies name them all."""

@@ -12,10 +12,8 @@ from dataclasses import MISSING, dataclass, fields, replace
 from importlib import import_module
 from typing import Any
 
-from replay.sampling.declared import rule_name
 from replay.sampling.orders import ByScore, GenerationOrder, Order, RandomOrder
 from replay.sampling.selects import Select, WrappedSelect
-from replay.sampling.stops import StopRule, WrappedStop
 from replay.sampling.surrogate import SurrogateOrder
 from replay.sampling.user_rules import SELECT_METHODS, SELECT_SHAPE, STOP_METHODS, STOP_SHAPE
 from toolkit.errors import (
@@ -31,6 +29,8 @@ from toolkit.errors import (
     user_code,
 )
 from toolkit.settings import from_table
+from toolkit.stopping.declared import rule_name
+from toolkit.stopping.stops import StopRule, WrappedStop
 from toolkit.user_files import has_method
 
 ORDERS: dict[str, type[Order]] = {
@@ -38,14 +38,13 @@ ORDERS: dict[str, type[Order]] = {
 }
 """Order classes by name; an order's parameters are keys of the policy, with the same names."""
 
-MODULES = ("selects", "stops")
-"""Modules of this folder with shipped stops and selects."""
+MODULES = ("replay.sampling.selects", "toolkit.stopping.stops")
+"""Modules with shipped stops and selects."""
 
 
 def _shipped_rules(methods: Collection[str]) -> dict[str, type]:
     """The frozen dataclasses of the shipped modules that have one of these methods, by name."""
-    modules = [import_module(f"replay.sampling.{name}") for name in MODULES]
-    rules = (rule for module in modules for rule in vars(module).values() if has_method(rule, methods))
+    rules = (rule for name in MODULES for rule in vars(import_module(name)).values() if has_method(rule, methods))
     return {rule_name(rule): rule for rule in rules if "__dataclass_params__" in vars(rule)}
 
 

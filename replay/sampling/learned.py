@@ -11,9 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from replay.sampling.declared import ClassFacts
 from toolkit.errors import InvalidError, UnsuitableError, quote
 from toolkit.settings import check, setting
+from toolkit.stopping.declared import ClassFacts
 
 PRIORS = ("linear", "trees", "gp")
 CALIBRATIONS = ("isotonic", "platt")

@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from replay.sampling.declared import ClassFacts
-from replay.sampling.prefix import FEATURES, SCORES, VOTES, valid_or_none_codes
-from replay.sampling.unscored import PARTIAL, UnscoredTreatment
+from toolkit.stopping.declared import ClassFacts
+from toolkit.stopping.prefix import FEATURES, SCORES, VOTES, valid_or_none_codes
+from toolkit.stopping.unscored import PARTIAL, UnscoredTreatment
 
 _SHIFT, _FIRST, _SECOND = np.uint64(30), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 

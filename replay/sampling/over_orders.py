@@ -14,7 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
-from replay.sampling.ties import TieRanks
+from toolkit.stopping.ties import TieRanks
 
 NEGLIGIBLE = 1e-18
 """A number of votes with which an answer wins less often than this is left out."""

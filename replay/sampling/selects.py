@@ -14,10 +14,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from replay.sampling.declared import Rule, WrappedRule
 from replay.sampling.over_orders import DrawnTraces
-from replay.sampling.prefix import NONE, SCORES, VOTES, Prefix
 from toolkit.errors import LimitError, RuleError, user_code
+from toolkit.stopping.declared import Rule, WrappedRule
+from toolkit.stopping.prefix import NONE, SCORES, VOTES, Prefix
 
 METHODS = ("chooses", "takes")
 MOST_SETS = 200_000

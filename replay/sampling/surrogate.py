@@ -15,7 +15,7 @@ import numpy as np
 
 from replay.sampling.learned import Prior
 from replay.sampling.orders import GeneratedTraces, Order, WalkSteps
-from replay.sampling.prefix import FEATURES, SCORES, VOTES
+from toolkit.stopping.prefix import FEATURES, SCORES, VOTES
 
 MODES = ("lazy", "pool")
 STATE = ("vote_ratio", "label_score", "constant")

@@ -31,13 +31,13 @@ from replay.engine.signals import GATED as SIGNALS
 from replay.kinds.oracle import RULES as ORACLE_RULES
 from replay.policies.gates import Threshold
 from replay.runs.passes.store import KEYS
-from replay.sampling.declared import READS
 from replay.sampling.known import STOPS
-from replay.sampling.prefix import STATISTICS
 from toolkit.answers import JUDGES, KINDS, WAYS, normalise
 from toolkit.columns import COLUMNS
 from toolkit.log import SCHEMAS
 from toolkit.log.contract.schema import LARGE_TEXTS
+from toolkit.stopping.declared import READS
+from toolkit.stopping.prefix import STATISTICS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TYPES = {"String": "string", "Boolean": "bool"}

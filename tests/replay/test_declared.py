@@ -14,11 +14,11 @@ from replay import Budget, Margin, Sample, Window
 from replay.sampling.known import ORDERS, SELECTS
 from replay.sampling.orders import GeneratedTraces, WalkSteps, _GenerateAllFirst, by_rising_key
 from replay.sampling.selects import Select
-from replay.sampling.stops import StopRule
 from tests.errors import refuses, says
 from tests.logs import tables
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, write_log
+from toolkit.stopping.stops import StopRule
 
 POOL = {f"e{i}": [("A", 0.1), ("B", 0.95), ("A", 0.3)] for i in range(3)}
 GOLDS = dict.fromkeys(POOL, "A")

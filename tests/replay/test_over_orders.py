@@ -18,10 +18,10 @@ from generate.simulation.grid import simulate
 from replay import Oracle, Sample
 from replay.runs.passes.logged_order import gains_of_orders
 from replay.sampling.over_orders import DrawnTraces, highest_value_probability, most_votes_probability, smallest_of_most
-from replay.sampling.ties import TieRanks, answer_ranks
 from tests.errors import refuses
 from tests.logs import log
 from thinkback.app import app
+from toolkit.stopping.ties import TieRanks, answer_ranks
 
 CODES = st.lists(st.integers(-1, 3), min_size=1, max_size=6)
 

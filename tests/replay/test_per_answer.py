@@ -14,11 +14,11 @@ from polars.testing import assert_frame_equal
 
 import replay
 from replay import Sample
-from replay.sampling.prefix import LazyArrays, Prefix, RevealedTraces
 from tests.logs import log, tables
 from tests.reference.random_logs import random_log
 from tests.seeds import seeds
 from toolkit.log import write_log
+from toolkit.stopping.prefix import LazyArrays, Prefix, RevealedTraces
 
 Steps = list[tuple[int, int, float, int, dict[int, int]]]
 """Step, code (-1: none), score (NaN: none), place in the order of generation, where each code was first generated."""
@@ -403,6 +403,6 @@ def test_nothing_of_it_is_made_unless_a_rule_asks(tmp_path: Path, monkeypatch: p
     def refuses(*_: object) -> None:
         raise AssertionError("made for nobody")
 
-    monkeypatch.setattr("replay.sampling.prefix._AnswerNumbers.reveals_each_answer", property(refuses))
+    monkeypatch.setattr("toolkit.stopping.prefix._AnswerNumbers.reveals_each_answer", property(refuses))
     made = log(tmp_path, {"n3": POOL}, GOLDS)
     replay.run(made, Sample(name="p", max_traces=3, verifier="v", select="weighted", stop="margin"), resamples=5)

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from replay import Agreement, AtLeast, Budget, Margin, Window
 from replay.sampling import known
-from replay.sampling.prefix import NONE
 from replay.sampling.selects import BestOfN, FirstTrace, LastTrace, MajorityVote, Select, WeightedVote
 from tests.reference import rules
 from tests.reference.rules import PlainLog, Row
 from tests.reference.test_plain import solve
 from tests.replay.test_per_answer import prefix
 from tests.replay.test_stops import seen
+from toolkit.stopping.prefix import NONE
 
 SCORES = st.sampled_from([-0.5, 0.0, 0.25, 0.4, 0.55, 1.0])
 WALKS = st.lists(st.tuples(st.integers(-1, 3), SCORES), min_size=1, max_size=9).filter(lambda walk: max(walk)[0] >= 0)

@@ -3,9 +3,9 @@ import pytest
 from scipy.stats import beta
 
 from replay import Agreement, Budget, Margin, Never, Prefix, Window
-from replay.sampling.prefix import LazyArrays, _running_votes, running_best, running_sums
-from replay.sampling.stops import _lead_probability, _stopping_step, crossing_step
 from tests.errors import refuses
+from toolkit.stopping.prefix import LazyArrays, _running_votes, running_best, running_sums
+from toolkit.stopping.stops import _lead_probability, _stopping_step, crossing_step
 
 THIRDS = np.array([False, False, True, False, False])
 """The ends of blocks of three."""

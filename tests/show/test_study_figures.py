@@ -11,7 +11,6 @@ import pytest
 from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.figure import Figure
 
-from replay.sampling.stops import Margin
 from replay.studies.factcheck.figures import _setting_heat_maps, _SweptSettings
 from tests.errors import refuses
 from tests.seeds import seeds
@@ -32,6 +31,7 @@ from toolkit.show import (
 from toolkit.show.drawing.page import HIGHEST
 from toolkit.show.figures.curves import APART, CLOSE, PUBLISHED, line_look
 from toolkit.show.figures.trade_offs import SIZE
+from toolkit.stopping.stops import Margin
 
 METHODS = ("Exhaustive BoN", "Adaptive Stopping", "Surrogate-Guided Selective Verification")
 KS = tuple(range(1, 51))

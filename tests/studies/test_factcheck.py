@@ -14,7 +14,6 @@ from typer.testing import Result
 
 from replay.analyses.budgets.pool_depth import Depth, gold_trace_shares, pool_depth, unresolved_claim_shares
 from replay.analyses.budgets.wall_clock import _scored_pools
-from replay.sampling.stops import Margin
 from replay.studies.factcheck.figures import _budget_panels
 from replay.studies.factcheck.runs import (
     ADAPTIVE,
@@ -34,6 +33,7 @@ from tests.studies.claims import rows, simulated, tables, written
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import collect, open_log, write_log
 from toolkit.stats import Settings
+from toolkit.stopping.stops import Margin
 
 TABLES = [f"table_5_{i}" for i in range(1, 14)] + [f"table_B_{i}" for i in range(1, 5)]
 FIGURES = (

@@ -6,9 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from replay.sampling.known import STOPS
-from replay.sampling.prefix import VOTES, Prefix
-from replay.sampling.stops import StopRule
 from toolkit.settings import setting
+from toolkit.stopping.prefix import VOTES, Prefix
+from toolkit.stopping.stops import StopRule
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.sampling.known import ORDERS as KNOWN
 from replay.sampling.orders import Order
-from replay.sampling.stops import Budget
 from toolkit.arguments import checks_arguments
 from toolkit.errors import InvalidError, quote
 from toolkit.log import AnyLog
 from toolkit.settings import from_table
+from toolkit.stopping.stops import Budget
 
 METRICS = ("macro_f1", "accuracy")
 BEST = "best of N"

@@ -16,10 +16,10 @@ from replay.engine.trajectory import Walk, walk_block
 from replay.runs.passes.coverage import MIN_COVERED
 from replay.runs.passes.example_set import resampling_units
 from replay.sampling.orders import GenerationOrder
-from replay.sampling.stops import Margin
 from toolkit.log import Log
 from toolkit.show import remark
 from toolkit.stats import OutcomeBlock, Settings, summarise
+from toolkit.stopping.stops import Margin
 
 BLOCK_EXAMPLES = 8192
 

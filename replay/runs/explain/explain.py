@@ -31,7 +31,6 @@ from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TOGETHER, TRACE
 from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved_folder import SavedFolder
 from replay.runs.saved.saved_rows import has_texts, saved_block, saved_policy
-from replay.sampling.unscored import LOWEST, SKIP
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.columns import OutcomeColumn
@@ -41,6 +40,7 @@ from toolkit.printable import printable
 from toolkit.show import Table, table_of
 from toolkit.show.tables.html import paragraph
 from toolkit.stats.many.summary_notes import BATCHED, DEVICE, WAITING, batches_text
+from toolkit.stopping.unscored import LOWEST, SKIP
 
 MOST_ANSWERS = 5
 """The most answers of a mean that its ending names."""

@@ -15,11 +15,11 @@ from replay.policies.base import Policy, policy_and_parts
 from replay.policies.remarks import RemarkKind
 from replay.runs.passes.pass_result import ENDING, REASON, PassResult
 from replay.runs.passes.versions import ReportedPolicies
-from replay.sampling.unscored import UnscoredTreatment
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import EmptyError, counted, listed
 from toolkit.notes import Note, note, warning
 from toolkit.show.ranking.ranking import UNLIKE_CALLS, UNLIKE_TOKENS
+from toolkit.stopping.unscored import UnscoredTreatment
 
 MIN_COVERED = (9, 10)
 """The share of the examples covered by any policy that a policy must cover to stay."""

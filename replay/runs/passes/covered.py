@@ -16,9 +16,9 @@ from replay.runs.passes.pass_result import PassResult
 from replay.runs.passes.passes import ReplayPlan, number_columns, read_blocks
 from replay.runs.passes.store import CoveredOutcomes
 from replay.runs.passes.versions import ActingExamples, PolicyVersions, ReportedPolicies
-from replay.sampling.declared import Rule, equality_key
-from replay.sampling.prefix import Prefix
 from toolkit.errors import EmptyError, LeakageError, UnsuitableError
+from toolkit.stopping.declared import Rule, equality_key
+from toolkit.stopping.prefix import Prefix
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,10 +24,10 @@ from replay.runs.passes.gate_sweep import SWEPT, BranchBlock, branch_block
 from replay.runs.passes.outcome_tables import OutcomeGroup, OutcomeTables, grouped
 from replay.runs.passes.passes import outcome_values
 from replay.runs.passes.versions import PolicyVersions
-from replay.sampling.unscored import UnscoredTreatment
 from toolkit.errors import InvalidError, MismatchError
 from toolkit.stats.metrics.outcomes import ANSWER
 from toolkit.stats.metrics.spill import Floats, Ints, SpilledTable, TableStore
+from toolkit.stopping.unscored import UnscoredTreatment
 
 REASON, ENDING, WORD = "reason", "ending", ANSWER
 """Columns beside the numeric ones: why the log cannot serve an example (0: it can), how a policy ended on it, and the

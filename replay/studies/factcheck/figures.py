@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from replay.analyses.budgets.surrogate_keys import macro_f1_gaps
-from replay.sampling.stops import Margin
 from replay.studies.factcheck.published import CAP, pool_of, published_claims, published_pools
 from replay.studies.factcheck.runs import TITLES, VERIFYING
 from replay.studies.factcheck.study import Study
@@ -19,6 +18,7 @@ from replay.studies.kit.sheet import merge_notes
 from toolkit import show
 from toolkit.show.drawing.page import HIGHEST
 from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS
+from toolkit.stopping.stops import Margin
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

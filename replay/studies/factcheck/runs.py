@@ -21,7 +21,6 @@ from replay.kinds.sample import Sample, vote_on_every_example
 from replay.runs.passes.coverage import FREE
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
-from replay.sampling.stops import Margin
 from replay.studies.factcheck.published import BUDGETS
 from replay.studies.kit.cells import cell, left_out_note, notes_beyond, unlogged_note, warnings_of
 from replay.studies.kit.published import PublishedDataset, published_beside
@@ -41,6 +40,7 @@ from toolkit.notes import Note, note
 from toolkit.show import IntervalCell, remark
 from toolkit.stats import Settings
 from toolkit.stats.limits.intervals import ResampledValues
+from toolkit.stopping.stops import Margin
 
 USUAL_BUDGETS = (1, 2, 3, 5, 7, 10, 13, 15, 20, 25, 30, 40, 45)
 

@@ -24,7 +24,6 @@ from replay.runs.passes.coverage import WARN_EXCLUDED
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
 from replay.sampling.learned import CALIBRATIONS, PRIORS, Calibration, Conformal, Prior
-from replay.sampling.stops import Margin, Never
 from replay.sampling.surrogate import LABEL_SCORES
 from replay.studies.factcheck import runs
 from replay.studies.factcheck.cases import Cases, example_cases
@@ -38,6 +37,7 @@ from toolkit.notes import Note, warning
 from toolkit.show import code_of, remark
 from toolkit.stats import Settings
 from toolkit.stats.curves.calibration import ClusteredCalibration, clustered_calibration
+from toolkit.stopping.stops import Margin, Never
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from replay.sampling.ties import TieRanks
-from replay.sampling.unscored import PARTIAL, UnscoredTreatment
+from toolkit.stopping.ties import TieRanks
+from toolkit.stopping.unscored import PARTIAL, UnscoredTreatment
 
 NONE = -1
 

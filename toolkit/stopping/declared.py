@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from replay.sampling.prefix import SCORES, VOTES, LazyArrays, Prefix
 from toolkit.errors import InvalidError, RuleError, UnknownError, error_prefix, quote, require_known, suggest, user_code
 from toolkit.settings import check
+from toolkit.stopping.prefix import SCORES, VOTES, LazyArrays, Prefix
 from toolkit.user_files import with_checked_fields
 
 FEATURE, EXAMPLE, SIGNAL = "features:", "examples:", "signals:"

@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from replay.sampling.declared import FEATURE, SIGNAL, DeclaredPrefix, Rule, WrappedRule
-from replay.sampling.prefix import SCORES, TRACE_SIGNALS, VOTES, Prefix
 from toolkit.errors import RequiredError, RuleError, user_code
 from toolkit.settings import setting
+from toolkit.stopping.declared import FEATURE, SIGNAL, DeclaredPrefix, Rule, WrappedRule
+from toolkit.stopping.prefix import SCORES, TRACE_SIGNALS, VOTES, Prefix
 
 TOLERANCE = 1e-9
 
