@@ -144,13 +144,15 @@ def test_objects_with_text_tokens_and_seconds(tmp_path: Path) -> None:
     check(imported(tmp_path, json_lines(tmp_path / "a.jsonl", rows)), Expected(tokens=tokens(), seconds=seconds))
 
 
-@pytest.mark.parametrize("verdicts", ["graded_list", "is_correct", "passed"])
-def test_a_list_of_verdicts_beside_one_of_texts(tmp_path: Path, verdicts: str) -> None:
+@pytest.mark.parametrize(
+    ("outputs", "verdicts"), [("code_list", "graded_list"), ("outputs", "is_correct"), ("outputs", "passed")]
+)
+def test_a_list_of_verdicts_beside_one_of_texts(tmp_path: Path, outputs: str, verdicts: str) -> None:
     rows = [
         {
             "task_id": i,
             "prompt": TRUTH.question(i),
-            "outputs": [f"return {TRUTH.said[i][k]}\n" * 9 for k in range(K)],
+            outputs: [f"return {TRUTH.said[i][k]}\n" * 9 for k in range(K)],
             verdicts: TRUTH.right[i],
         }
         for i in range(N)
@@ -344,6 +346,7 @@ def csv_files(folder: Path, header: str, row: Callable[[int, int], str], files: 
 
 FILE_ROWS: dict[str, Callable[[int, int], str]] = {
     "answer,correct,tokens": lambda i, k: f"{i + k % 3},{int(k % 3 == 0)},{50 + k}",
+    "sample,answer,correct": lambda i, k: f"{k},{i + k % 3},{k % 3 == 0}",
     "answer,correct,logprob": lambda i, k: f"{i + k % 3} in q{i},{int(k % 3 == 0)},-{k + 1}.5",
     "text,correct,tokens": lambda i, k: (
         f"In sample {k} of q{i} one number and another make {i + k % 3}.,{int(k % 3 == 0)},{50 + k}"

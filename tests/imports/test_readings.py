@@ -284,6 +284,26 @@ def test_equal_cures_are_one_line_that_says_how_far_it_reaches(bench: Bench) -> 
     assert "`lost` in pool `p`" in doubts[1]
 
 
+def test_a_cure_reaches_what_it_makes_right_though_other_gold_is_no_number(bench: Bench) -> None:
+    rows = of("sums", 12, "{} it is", "{}") + of("lost", 10, "no", "name {}")
+    bench.run(rows, HEAD.replace("\"'d'\"", '"set"') + GROUPED.replace('["last number"]', '["####"]'))
+    cured(bench, "--set 'answers.read=[\"last number\"]'", "12 of 12", "0 of 12", "`sums`", "12 of 22")
+
+
+def test_one_cure_reads_texts_of_several_shapes(bench: Bench) -> None:
+    shapes = {"boxes": "\\boxed{{{}}}, of 3", "hashes": "#### {}\nof 2", "lines": "so\n{}"}
+    rows = [row for name, text in shapes.items() for row in of(name, 10, text, "{}")]
+    mapping = HEAD.replace("\"'d'\"", '"set"') + GROUPED.replace("last number", "answer is")
+    bench.run(rows, mapping)
+    assert len(of_code(bench, "doubtful_reading")) == 1
+    assert bench.report is not None
+    cure = bench.report.readings.cure
+    assert cure is not None
+    assert (cure.helped, cure.tried) == (30, 30)
+    files = [str(bench.folder / "samples.jsonl")], bench.mapping(mapping), bench.folder / "cured"
+    assert import_table(*files, settings=shlex.split(cure.settings)[1::2]).readings.right == 30
+
+
 def test_a_mark_is_learnt_from_what_stands_before_gold(bench: Bench) -> None:
     text = "<|im_start|>think\nIt is {0} or 3.\n<|im_start|>answer\n{0}\n<|im_end|> 99"
     rows = [sample(f"e{i}", t=text.format(f"{i + 10} apples"), gold=f"{i + 10} apples") for i in range(8)]

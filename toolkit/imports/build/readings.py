@@ -9,11 +9,12 @@ is an answer only where the gold is a number, and no gold is its last number: a 
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -29,9 +30,7 @@ from toolkit.notes import Note, note, warning
 _GAIN = 1 / 3
 """The least share of the tried traces that a cure must make right, or readable."""
 _SEVERAL = 3
-"""The least number of wrong answers, of a log that is not doubted, that another kind of answer must make right to be
-proposed.
-"""
+"""The fewest wrong answers of a log not doubted that another kind of answer must make right."""
 _NUMBERS = 0.9
 """The least share of golds that are numbers for which the last number of a text counts as an answer."""
 _KINDS = ("number", "choice", "exact", "text")
@@ -39,8 +38,10 @@ _GOLD_WAYS = ("####", "boxed", "answer is", "last line")
 _MARKS = ("####", "boxed", "answer is")
 _WAYS = (*_MARKS, "last number", "last line")
 """The ways to read answers. A way without a mark reads something from any text, so its success proves nothing."""
-Reading = tuple[str, str | None]
-"""The column that is read, and the way; None where the column needs no reading."""
+_TOGETHER = ((*_MARKS, "last line"), (*_MARKS, "last number"))
+"""Ways for texts of several shapes."""
+Reading = tuple[str, tuple[str, ...]]
+"""The column that is read, and the ways to, of which the first that reads anything counts; none where it is read."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,10 @@ class _SettingsCure:
     reach: tuple[int, int] | None = None
 
     def __str__(self) -> str:
-        text = f"`{self.settings}` would "
-        if self.reads:
-            text += f"read {self.helped:,} of {self.tried:,} tried"
-        else:
-            text += f"make {self.helped:,} of {self.tried:,} tried right"
+        share = f"{self.helped:,} of {self.tried:,} tried"
+        text = f"`{self.settings}` would {f'read {share}' if self.reads else f'make {share} right'}"
         if self.reach is not None:
-            text += f" ({self.reach[0]:,} of {self.reach[1]:,} of all that is doubted)"
+            text += f" ({self.reach[0]:,} of {self.reach[1]:,} tried of all that is doubted)"
         if self.harms:
             return f"{text}; it would make others wrong, so import these apart"
         return f"{text}; others need another setting, so import these apart" if self.elsewhere else text
@@ -90,13 +88,18 @@ class _TrialSample:
 
     sample: pl.DataFrame
     rules: AnswerRules
+    forms: dict[object, pl.Series] = field(default_factory=dict)
 
     def count_right(self, change: _ReadingChange) -> int:
         """The number of traces whose answer equals gold under a change of the rules."""
-        gold = self._read_gold(change)
-        if change.reading[1] == "last number" and not _are_numbers(gold):
-            return 0
-        return int(judge(self._answers(change), gold, self.rules.judge).fill_null(False).sum())
+        answers = self._forms_read(*change.reading, change.kind, change.pattern)
+        return int(judge(answers, self._read_gold(change), self.rules.judge).fill_null(False).sum())
+
+    def by_chance(self, change: _ReadingChange) -> bool:
+        """Whether a change reads the last numbers of texts where gold is none."""
+        gold = self._read_gold(change).drop_nulls().to_list()
+        few = sum(_is_number(text) for text in gold) < _NUMBERS * max(len(gold), 1)
+        return few and change.reading[1][-1:] == ("last number",)
 
     def equals_gold(self, kind: str) -> pl.Series:
         """Whether each answer, as it stands, equals its gold in the normal form of a kind."""
@@ -108,18 +111,20 @@ class _TrialSample:
         numbers = [_is_number(one or "") or _is_number(other or "") for one, other in pairs]
         return same & ~pl.Series(numbers, dtype=pl.Boolean)
 
-    def _answers(self, change: _ReadingChange) -> pl.Series:
-        return self._normal_forms(self.read(*change.reading, change.pattern), change.kind)
-
     def _read_gold(self, change: _ReadingChange) -> pl.Series:
-        return self._normal_forms(self.read("gold", change.gold_way), change.kind)
+        return self._forms_read("gold", (change.gold_way,) if change.gold_way else (), change.kind)
+
+    def _forms_read(self, column: str, ways: tuple[str, ...], kind: str, pattern: str | None = None) -> pl.Series:
+        if (key := (column, ways, kind, pattern)) not in self.forms:
+            self.forms[key] = self._normal_forms(self.read(column, ways, pattern), kind)
+        return self.forms[key]
 
     def _normal_forms(self, texts: pl.Series, kind: str) -> pl.Series:
         return normalise(texts, kind, self.rules.labels, self.rules.aliases)
 
-    def read(self, column: str, way: str | None, pattern: str | None = None) -> pl.Series:
-        """A column of texts read in one of the ways; unchanged where `way` is None."""
-        return self.sample[column] if way is None else read_answers(self.sample[column], [way], pattern)
+    def read(self, column: str, ways: tuple[str, ...], pattern: str | None = None) -> pl.Series:
+        """A column of texts read in these ways; unchanged without any."""
+        return read_answers(self.sample[column], ways, pattern) if ways else self.sample[column]
 
     def mark_before_gold(self, column: str) -> str | None:
         """The text most often found just before gold, where most texts of a column contain their gold; else None."""
@@ -148,7 +153,7 @@ def _likely_cure(
     if not sample.height or rules.kind == "label" or rules.judge == "source":
         return None
     tried, rest, height = _TrialSample(sample, rules), _TrialSample(others, rules), sample.height
-    changes = list(_candidate_changes(mapping, tried)) if rejudges else []
+    changes = [one for one in _candidate_changes(mapping, tried) if not tried.by_chance(one)] if rejudges else []
     right = {place: tried.count_right(change) for place, change in enumerate(changes)}
     best = max(right, key=lambda place: right[place], default=None)
     if best is not None and right[best] > _GAIN * height:
@@ -156,10 +161,10 @@ def _likely_cure(
         return _SettingsCure(_command_options(mapping, change), right[best], height, harms=harm, change=change)
     column = _answer_columns(mapping)[-1]
     ways = _WAYS if sample["gold"].null_count() == height else _MARKS
-    readable = {way: tried.read(column, way).count() for way in ways}
+    readable = {way: tried.read(column, (way,)).count() for way in ways}
     way = max(readable, key=lambda one: readable[one])
     if sample["answer"].null_count() == height and readable[way] > _GAIN * height:
-        settings = _command_options(mapping, _ReadingChange(rules.kind, (column, way), None), rejudges)
+        settings = _command_options(mapping, _ReadingChange(rules.kind, (column, (way,)), None), rejudges)
         return _SettingsCure(settings, readable[way], height, reads=True)
     return None
 
@@ -178,7 +183,7 @@ def _likely_form(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapp
     best = max(helped, key=lambda kind: helped[kind])
     if helped[best] < _SEVERAL:
         return None
-    now, change = (_ReadingChange(kind, ("answer", None), None) for kind in (rules.kind, best))
+    now, change = (_ReadingChange(kind, ("answer", ()), None) for kind in (rules.kind, best))
     # The log has the forms alone: what numbers looked like, and whether another kind takes them for equal, is unknown.
     numbers = rules.kind == "number" and any(map(_is_number, others["gold"].drop_nulls()))
     harm = numbers or rest.count_right(change) < rest.count_right(now)
@@ -192,17 +197,17 @@ def _text_setting(mapping: ImportMapping) -> str | None:
 
 
 def _candidate_changes(mapping: ImportMapping, tried: _TrialSample) -> Iterator[_ReadingChange]:
-    """Yields the unchanged rules, then changes to try, the smallest first; the last reads behind a mark found in the
-    texts.
-    """
-    readings: list[Reading] = [("answer", None), *itertools.product(_answer_columns(mapping), _WAYS)]
-    for kind in dict.fromkeys((mapping.answers.kind, *_KINDS)):
-        for reading, gold_way in itertools.product(readings, (None, *_GOLD_WAYS)):
-            yield _ReadingChange(kind, reading, gold_way)
-    column = _answer_columns(mapping)[-1]
-    if mark := tried.mark_before_gold(column):
+    """Yields the unchanged rules, then changes to try, the smallest first; the last read behind a mark in the texts."""
+    columns, kinds = _answer_columns(mapping), dict.fromkeys((mapping.answers.kind, *_KINDS))
+    readings: list[Reading] = [("answer", ()), *itertools.product(columns, [(way,) for way in _WAYS])]
+    for kind, reading, gold_way in itertools.product(kinds, readings, (None, *_GOLD_WAYS)):
+        yield _ReadingChange(kind, reading, gold_way)
+    for kind, reading in itertools.product(kinds, itertools.product(columns, _TOGETHER)):
+        yield _ReadingChange(kind, reading, None)
+    if mark := tried.mark_before_gold(columns[-1]):
         pattern = re.escape(mark).replace("\\ ", " ") + r"\s*([^\n]+)"
-        yield _ReadingChange(mapping.answers.kind, (column, "pattern"), None, pattern)
+        for ways in (("pattern",), ("boxed", "pattern")):
+            yield _ReadingChange(mapping.answers.kind, (columns[-1], ways), None, pattern)
 
 
 def _answer_columns(mapping: ImportMapping) -> list[str]:
@@ -212,11 +217,6 @@ def _answer_columns(mapping: ImportMapping) -> list[str]:
     return ["answer", "text"] if _text_setting(mapping) else ["answer"]
 
 
-def _are_numbers(gold: pl.Series) -> bool:
-    known = gold.drop_nulls().to_list()
-    return sum(_is_number(text) for text in known) >= _NUMBERS * max(len(known), 1)
-
-
 @cache
 def _is_number(text: str) -> bool:
     return number_form(text) is not None
@@ -224,12 +224,12 @@ def _is_number(text: str) -> bool:
 
 def _command_options(mapping: ImportMapping, change: _ReadingChange, rejudges: bool = True) -> str:
     """The options that a user adds to the command to make a change."""
-    column, way = change.reading
+    column, ways = change.reading
     text = _text_setting(mapping)
     changed = [
         *([f"answers.kind={change.kind}"] if change.kind != mapping.answers.kind else []),
         *([text] if text and column == "text" else []),
-        *([f'answers.read=["{way}"]'] if way else []),
+        *([f"answers.read={json.dumps(ways, ensure_ascii=False)}"] if ways else []),
         *([f"answers.pattern={change.pattern}"] if change.pattern else []),
         *([f'answers.read_gold=["{change.gold_way}"]'] if change.gold_way else []),
     ]
@@ -252,8 +252,7 @@ NEARLY_NOTHING = 0.02
 _LEAST = 5
 """The least number of judged traces at which one data set in one pool is doubted by itself."""
 _NAMED, _LOOKED_AT = 3, 12
-"""The most doubted data sets that a note names, and the most for which cures are tried where the whole log is doubted.
-"""
+"""The most doubted data sets that a note names, and the most for which cures are tried."""
 _NEARLY_ALL = 0.9
 """The share of tried traces from which on one cure is proposed for all of them."""
 _MOST, _LONGEST = 3, 60
@@ -315,10 +314,8 @@ class _DoubtfulGroup:
 
     @property
     def group_condition(self) -> pl.Expr:
-        if not self.places:
-            return pl.lit(True)
         each = [(pl.col("dataset") == dataset) & (pl.col("pool") == pool) for dataset, pool in self.places]
-        return pl.any_horizontal(each)
+        return pl.any_horizontal(each) if each else pl.lit(True)
 
 
 @dataclass(frozen=True)
@@ -363,9 +360,8 @@ class Readings(_ReadCounts):
         for doubt in self.doubts:
             yield warning("doubtful_reading", f"{_doubt_text(doubt)}: {doubt.cure or self._advice}")
         if self.unnamed:
-            yield warning(
-                "doubtful_reading", f"the same holds for {counted(self.unnamed, 'further data set')} in a pool"
-            )
+            more = counted(self.unnamed, "further data set")
+            yield warning("doubtful_reading", f"the same holds for {more} in a pool")
         if self.form:
             yield warning("other_form", f"some answers judged wrong are the gold in another form: {self.form}")
         if self.values.count:
@@ -410,14 +406,13 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
     sampled = _TraceSample(opened, traces, datasets.select("example_id", "gold"))
     groups = sampled.counts()
     every = _ReadCounts(*(int(groups[name].sum()) for name in _COUNTS))
-    doubts = list(_doubts(groups))
-    looked_at = [_with_cure(sampled, doubt, mapping) for doubt in doubts[:_LOOKED_AT]] if not every.doubtful else []
-    if every.doubtful:
-        whole = _with_cure(sampled, _DoubtfulGroup(every, (), None), mapping)
-        looked_at = _separate_doubts(sampled, doubts, mapping) if not _is_sufficient(whole.cure) else []
+    doubts, looked_at = list(_doubts(groups)), list[_DoubtfulGroup]()
+    if every.doubtful or doubts:
+        together = not doubts or (every.doubtful and _may_rejudge(mapping, every))
+        whole = _with_cure(sampled, _DoubtfulGroup(every, (), None) if together else _joined_doubt(doubts), mapping)
+        looked_at = _separate_doubts(sampled, doubts, mapping, whole) if len(doubts) > 1 else []
         doubts, looked_at = (doubts, looked_at) if looked_at else ([whole], [whole])
     cures = [_with_reach(sampled, doubt, doubts, mapping) for doubt in _join_equal_cures(looked_at)[:_NAMED]]
-    covered = sum(max(len(doubt.places), 1) for doubt in cures)
     meant = pl.any_horizontal([doubt.group_condition for doubt in doubts]) if doubts else pl.lit(True)
     compares = mapping.answers.judge == "equal" and not _has_verdicts(mapping)
     others = meant if doubts else pl.lit(False)
@@ -426,7 +421,7 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
         **vars(every),
         wrong=sampled.wrong_answers(meant),
         doubts=tuple(cures),
-        unnamed=len(doubts) - covered,
+        unnamed=sum(sign * max(len(one.places), 1) for sign, many in ((1, doubts), (-1, cures)) for one in many),
         only_source=mapping.answers.judge == "source",
         idle=f"`--set '{text}'`" if text else None,
         form=_form_cure(sampled, others, mapping) if _may_rejudge(mapping, every) else None,
@@ -442,20 +437,23 @@ def _doubts(groups: pl.DataFrame) -> Iterator[_DoubtfulGroup]:
             yield _DoubtfulGroup(counts, ((row["dataset"], row["pool"]),), None)
 
 
-def _is_sufficient(cure: _SettingsCure | None) -> bool:
-    """Whether a cure makes almost all tried traces right, so that no other need be looked for."""
-    return cure is not None and cure.helped >= _NEARLY_ALL * cure.tried
-
-
 def _separate_doubts(
-    sampled: _TraceSample, doubts: Sequence[_DoubtfulGroup], mapping: ImportMapping
+    sampled: _TraceSample, doubts: Sequence[_DoubtfulGroup], mapping: ImportMapping, whole: _DoubtfulGroup
 ) -> list[_DoubtfulGroup]:
-    """The doubts where each needs settings of its own; empty where one cure helps all, or none helps any."""
-    cured = [_with_cure(sampled, doubt, mapping) for doubt in doubts[:_LOOKED_AT]]
-    if len({doubt.cure and doubt.cure.settings for doubt in cured}) == 1:
+    """The doubts, each with a cure: that of the `whole` where it helps nearly as many. Empty where it always does, or
+    where all traces are doubted and none helps any.
+    """
+    cured, shared, common, all_doubted = list[_DoubtfulGroup](), 0, whole.cure, not whole.places
+    for doubt in (_with_cure(sampled, one, mapping) for one in doubts[:_LOOKED_AT]):
+        cure = doubt.cure
+        if cure is not None and common is not None and common.change is not None:
+            helped = _TrialSample(sampled.doubted_sample(doubt), mapping.answers).count_right(common.change)
+            if helped >= _NEARLY_ALL * cure.helped:
+                cure, shared = replace(common, helped=helped, tried=cure.tried), shared + 1
+        cured.append(replace(doubt, cure=cure and replace(cure, elsewhere=all_doubted)))
+    if shared == len(cured) or (all_doubted and not any(doubt.cure for doubt in cured)):
         return []
-    first = sorted(cured, key=lambda doubt: doubt.cure is None)
-    return [replace(one, cure=one.cure and replace(one.cure, elsewhere=True)) for one in first]
+    return sorted(cured, key=lambda doubt: doubt.cure is None) if all_doubted else cured
 
 
 def _join_equal_cures(doubts: Sequence[_DoubtfulGroup]) -> list[_DoubtfulGroup]:
@@ -463,16 +461,16 @@ def _join_equal_cures(doubts: Sequence[_DoubtfulGroup]) -> list[_DoubtfulGroup]:
     by_cure: dict[object, list[_DoubtfulGroup]] = {}
     for number, doubt in enumerate(doubts):
         by_cure.setdefault(doubt.cure.settings if doubt.cure is not None else number, []).append(doubt)
-    joined = []
-    for same in by_cure.values():
-        counts = _ReadCounts(*(sum(getattr(one.counts, name) for one in same) for name in _COUNTS))
-        cures = [one.cure for one in same if one.cure is not None]
-        cure = cures[0] if cures else None
-        if cure is not None:
-            helped, tried = sum(one.helped for one in cures), sum(one.tried for one in cures)
-            cure = replace(cure, helped=helped, tried=tried, harms=any(one.harms for one in cures))
-        joined.append(_DoubtfulGroup(counts, tuple(place for one in same for place in one.places), cure))
-    return joined
+    return [_joined_doubt(same) for same in by_cure.values()]
+
+
+def _joined_doubt(doubts: Sequence[_DoubtfulGroup]) -> _DoubtfulGroup:
+    """Doubts with one cure, or none, as one."""
+    counts = _ReadCounts(*(sum(getattr(one.counts, name) for one in doubts) for name in _COUNTS))
+    cures = [one.cure for one in doubts if one.cure is not None]
+    sums = {name: sum(getattr(one, name) for one in cures) for name in ("helped", "tried")}
+    cure = replace(cures[0], harms=any(one.harms for one in cures), **sums) if cures else None
+    return _DoubtfulGroup(counts, tuple(place for one in doubts for place in one.places), cure)
 
 
 def _with_reach(
@@ -481,15 +479,14 @@ def _with_reach(
     """The doubt with the `reach` of its cure filled in, which is needed where there are several doubts."""
     if doubt.cure is None or doubt.cure.change is None or len(every) <= max(len(doubt.places), 1):
         return doubt
-    meant = pl.any_horizontal([one.group_condition for one in every])
-    sample = sampled.spread_sample(meant & _PLAIN & ~pl.col("correct").fill_null(False), _TRIED, _EACH)
+    sample = sampled.doubted_sample(*every)
     reach = _TrialSample(sample, mapping.answers).count_right(doubt.cure.change), sample.height
     return replace(doubt, cure=replace(doubt.cure, reach=reach))
 
 
 def _with_cure(sampled: _TraceSample, doubt: _DoubtfulGroup, mapping: ImportMapping) -> _DoubtfulGroup:
     """The doubt with the cure that is most likely to help."""
-    sample = sampled.spread_sample(doubt.group_condition & _PLAIN & ~pl.col("correct").fill_null(False), _TRIED, _EACH)
+    sample = sampled.doubted_sample(doubt)
     others = sampled.spread_sample(~doubt.group_condition & _PLAIN & pl.col("correct"), _TRIED, 1)
     return replace(doubt, cure=_likely_cure(sample, others, mapping, _may_rejudge(mapping, doubt.counts)))
 
@@ -535,6 +532,11 @@ class _TraceSample:
         names = ("example_id", "answer", "gold", "text")
         return tuple(_WrongAnswer(*(row[name] for name in names)) for row in rows[:_MOST])
 
+    def doubted_sample(self, *doubts: _DoubtfulGroup) -> pl.DataFrame:
+        """Traces of doubtful groups that are not right, from examples all over the log."""
+        meant = pl.any_horizontal([doubt.group_condition for doubt in doubts])
+        return self.spread_sample(meant & _PLAIN & ~pl.col("correct").fill_null(False), _TRIED, _EACH)
+
     def spread_sample(self, condition: pl.Expr, most: int, per_example: int) -> pl.DataFrame:
         """Up to `most` traces that meet a condition, from examples all over the log, at most `per_example` of each."""
         ids = collect(self.traces.filter(condition).select("example_id").unique(), self.log).to_series().sort()
@@ -555,6 +557,4 @@ def _short(text: str | None) -> str:
 
 
 def _text_end(text: str | None) -> str:
-    if not text:
-        return "(no text)"
-    return text if len(text) <= _LONGEST else f"…{text[-_LONGEST:]}"
+    return "(no text)" if not text else text if len(text) <= _LONGEST else f"…{text[-_LONGEST:]}"
