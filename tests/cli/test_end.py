@@ -109,3 +109,32 @@ def test_ctrl_c_before_the_command_is_imported_ends_it_without_a_word(tmp_path: 
         [sys.executable, script], capture_output=True, check=False, timeout=60, env={"PYTHONPATH": str(tmp_path)}
     )
     assert (done.returncode, done.stdout, done.stderr) == (-2, b"", b"")
+
+
+UNDOCUMENTED = """
+import thinkback.app
+from thinkback.__main__ import command
+
+def main():
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    FigureCanvasAgg(figure)
+    (line,) = figure.subplots().plot([1, 2])
+    line.set(linewidth=3, alpha=0.5)
+    figure.draw_without_rendering()
+    print(line.get_linewidth(), "linewidth" in (type(line).set.__doc__ or ""))
+
+thinkback.app.main = main
+command()
+"""
+
+
+def test_a_command_imports_matplotlib_without_its_documentation_and_a_program_with_it() -> None:
+    command = [sys.executable, "-W", "error", "-c", UNDOCUMENTED]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout.split(), done.stderr) == (["3.0", "False"], "")
+    plain = UNDOCUMENTED.replace("command()", "main()")
+    done = subprocess.run([*command[:-1], plain], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["3.0", "True"]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import resource
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,6 +45,21 @@ def test_a_file_becomes_a_report(thinkback: Callable, tmp_path: Path, job: Calla
         exact = {"one sample (mean)": share(pairs), f"any of {size}": TRUTH.any_of(size)}
         exact |= {f"majority@{size}": expected.votes} if expected.votes is not None else {}
         assert {name: shares[name] for name in exact} == pytest.approx(exact, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_a_report_on_eighty_questions_takes_at_most_six_seconds_of_cpu(tmp_path: Path) -> None:
+    if os.getloadavg()[0] > (os.cpu_count() or 1):
+        pytest.skip("other programs want the cores, which makes each second of CPU do less")
+    sources, _ = j03(tmp_path)
+    taken = []
+    for number in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [sys.executable, "-m", "thinkback", "report", *sources, "--out", str(tmp_path / f"report{number}")]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=300)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(taken) <= 6.0, taken
 
 
 @pytest.mark.slow

@@ -2,6 +2,9 @@
 
 import itertools
 import re
+import shutil
+import subprocess
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +34,7 @@ from toolkit.show import (
     save_figure,
     save_formats,
 )
+from toolkit.show.drawing import style as drawing_style
 from toolkit.show.drawing.labels import MOST
 from toolkit.show.drawing.style import DPI, style
 from toolkit.show.figures.figure import LAYERS
@@ -321,5 +325,21 @@ def test_a_figure_that_is_walked_through_once_is_drawn_as_it_would_be_by_itself(
         assert (tmp_path / f"one{suffix}").read_bytes() == (tmp_path / f"all{suffix}").read_bytes()
     with style():
         frontier(points, simulated=True).savefig(tmp_path / "plain.png", dpi=DPI)
-    drawn, plain = (np.asarray(Image.open(tmp_path / name)) for name in ("all.png", "plain.png"))
-    assert (drawn == plain).all()
+    drawn, plain = (Image.open(tmp_path / name) for name in ("all.png", "plain.png"))
+    assert drawn.mode == "RGB"
+    assert drawn.info["dpi"] == plain.info["dpi"]
+    assert (np.asarray(drawn.convert("RGBA")) == np.asarray(plain)).all()
+
+
+@pytest.mark.skipif(shutil.which("pdftoppm") is None, reason="needs pdftoppm")
+def test_what_a_pdf_leaves_out_of_a_font_is_not_drawn(
+    tmp_path: Path, results: RankedInput, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figure = frontier(frontier_points(results), title="Größe ≤ 5 → −1 †", simulated=True)
+    save_figure(figure, tmp_path / "cut.pdf")
+    monkeypatch.setattr(drawing_style, "_glyphs_alone", nullcontext)
+    save_figure(figure, tmp_path / "whole.pdf")
+    for name in ("cut", "whole"):
+        subprocess.run(["pdftoppm", "-r", "150", "-singlefile", f"{name}.pdf", name], cwd=tmp_path, check=True)
+    assert (tmp_path / "cut.ppm").read_bytes() == (tmp_path / "whole.ppm").read_bytes()
+    assert (tmp_path / "cut.pdf").stat().st_size < (tmp_path / "whole.pdf").stat().st_size

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.errors import quotes, refuses, remarked
+from tests.seeds import seeds
 from toolkit.columns import find
 from toolkit.notes import Note, note, warning
 from toolkit.show import (
@@ -28,7 +29,7 @@ from toolkit.show import (
     ranked_table,
     short_names,
 )
-from toolkit.show.ranking.one_column import abbreviated_names
+from toolkit.show.ranking.one_column import paper_names
 from toolkit.show.ranking.ranking import MARKED, MARKED_IN_CLUSTERS, UNLIKE_CALLS, WithinMargin
 from toolkit.show.ranking.results import cheapest_within, main_finding
 from toolkit.show.tables.table_content import IntervalCell
@@ -640,10 +641,28 @@ def test_names_for_one_column() -> None:
         "d": "best of 8 by rm",
         "e": "majority@8",
     }
-    short = ["small→big (conf < .67)", "small→big: maj@4 (unsure)", "AC .95", "BoN@8 (rm)", "maj@8"]
-    assert [*abbreviated_names(called).values()] == short
+    short = ["A→B conf .67", "A→B: maj@4 unsure", "AC .95", "BoN@8 (rm)", "maj@8"]
+    assert [*paper_names(called)[0].values()] == short
+    assert paper_names({"a": called["a"]}) == ({"a": "small→big .67"}, "small→big x: big where small's conf < x.")
     same = {"a": "majority@8", "b": "maj@8"}
-    assert abbreviated_names(same) == same
+    assert paper_names(same) == (same, "")
+
+
+@pytest.mark.parametrize("sweep", seeds(1, ["[gate.below=-0.5]", "[below=-0.5]"]))
+def test_long_names_of_pools_are_letters_in_one_column(sweep: str) -> None:
+    called = {
+        "a": f"gpt-4o-mini, then gpt-4o where sum_logprob is low{sweep}",
+        "b": f"gpt-4o-mini, then gpt-4o: majority@4 where sum_logprob is low{sweep}",
+        "c": "gpt-4o: one sample (mean)",
+        "d": "gpt-4o-mini",
+        "e": "any of 2 pools",
+        "f": f"gpt-4o-mini, then majority@8 where sum_logprob is low{sweep}",
+    }
+    names, key = paper_names(called)
+    assert [*names.values()] == [
+        "A→B −.5", "A→B: maj@4 −.5", "B: one sample", "gpt-4o-mini", "any of 2 pools", "A→maj@8 −.5"
+    ]  # fmt: skip
+    assert key == "A: gpt-4o-mini, B: gpt-4o. A→B x: B where A's sum_logprob < x."
 
 
 def test_short_names() -> None:

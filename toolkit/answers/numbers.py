@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 import polars as pl
 
@@ -76,6 +77,7 @@ FULL_WIDTH = {0xFEE0 + code: chr(code) for code in (*range(0x30, 0x3A), *map(ord
 """Digits and signs as Chinese and Japanese texts set them, by their plain ones."""
 
 
+@lru_cache(1 << 14)
 def number_form(text: str) -> str | None:
     """The normal form of one number, or None where `text` is not one number."""
     if len(text) > LONGEST:

@@ -314,17 +314,12 @@ def _join_blocks(
     values = {one: columns[one][need] for one in subset}
     scores = {one.verifier: values.pop(one) for one in subset if one.name == SCORE}
     return Strategies(
-        source,
-        examples,
-        unit_numbers(resampling_units(examples)),
-        np.array(reader.n),
+        source, examples, unit_numbers(resampling_units(examples)), np.array(reader.n),
         probe=values.pop(Strategy(PROBE), None),
         scores={str(name): np.where(np.isinf(score), np.nan, score) for name, score in scores.items()},
-        corrected=values.pop(Strategy(CORRECTED), None),
-        votes=values.pop(Strategy(EVERY_VOTE)),
-        plain=values,
+        corrected=values.pop(Strategy(CORRECTED), None), votes=values.pop(Strategy(EVERY_VOTE)), plain=values,
         left_out=left_out,
-    )
+    )  # fmt: skip
 
 
 def _left_out_parts(reader: _StrategyReader, share: Mapping[Strategy, float], named: bool) -> Iterator[tuple[str, str]]:

@@ -28,7 +28,7 @@ from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import RequiredError, require_known
 from toolkit.notes import Note
 from toolkit.show import SIMULATED, NameForm, NumberWithInterval, Table, TableColumn, short_names
-from toolkit.show.ranking.one_column import abbreviated_names, with_numbered_notes
+from toolkit.show.ranking.one_column import paper_names, with_numbered_notes
 from toolkit.show.ranking.ranking import ON_CLUSTERS, ON_STRATA, cell_of, mark_reasons
 from toolkit.stats import OutcomeBlock, Settings, summarise
 from toolkit.stats.many.compare import ACCURACY
@@ -108,7 +108,7 @@ class Headroom:
         whole = self.table(limit)
         measure = REGRET if self.baseline is None else SHARE
         table = whole.only([key for key in (ACCURACY, measure) if key in [column.key for column in whole.columns]])
-        names = abbreviated_names({policy: self.called.get(policy, policy) for policy in self.accuracy["policy"]})
+        names, key = paper_names({policy: self.called.get(policy, policy) for policy in self.accuracy["policy"]})
         above, rows = names[self.oracle], len(table.rows)
         of = f", {rows} of {self.accuracy.height} policies" if rows < self.accuracy.height else ""
         over = "over clusters" if any(note.code in ON_CLUSTERS for note in self.notes) else "paired by example"
@@ -119,7 +119,7 @@ class Headroom:
             notes.append(f"Points below {above}.")
         else:
             notes.append(f"From {names[self.baseline]} (0) to {above} (100); intervals hold for all policies at once.")
-        return with_numbered_notes(table, names, dict(zip((ACCURACY, measure), notes, strict=True)))
+        return with_numbered_notes(table, names, dict(zip((ACCURACY, measure), notes, strict=True)), key)
 
     def _mark_explanation(self) -> Iterator[str]:
         clustered = any(one.code in ON_CLUSTERS for one in self.notes)

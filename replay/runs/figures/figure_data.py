@@ -22,7 +22,7 @@ from toolkit.show.figures.forest import PolicyDifference, forest_figure
 from toolkit.show.figures.gap_bars import PolicyGap, gap_figure
 from toolkit.show.figures.gate_curves import GateCurve, gates_figure
 from toolkit.show.figures.stopping import StoppingTimes, stopping_figure
-from toolkit.show.ranking.one_column import abbreviated_names
+from toolkit.show.ranking.one_column import paper_names
 from toolkit.show.ranking.ranking import PolicyRow, short_names
 from toolkit.show.tables.latex import COLUMN
 from toolkit.stats import summarise
@@ -125,13 +125,16 @@ def draw_fitting_rows(
 
     def draw(*, width: float, title: str) -> Figure:
         texts = called if called is not None and width <= COLUMN else {}
-        short = {texts[name]: text for name, text in abbreviated_names(texts).items()}
+        names, key = paper_names(texts)
+        short = {texts[name]: text for name, text in names.items()}
         named = look | {"baseline": short.get(look["baseline"], look["baseline"])} if "baseline" in look else look
 
         def figure_of(count: int) -> Figure:
             first = sorted(range(len(rows)), key=lambda number: rows[number].name not in always_drawn)[:count]
             more = left_out + len(rows) - len(first)
-            note = "; ".join([*remarks, *([f"{counted(more, *what)} in the CSV"] if more else [])])
+            note = "; ".join(
+                [*filter(None, [key.rstrip(".")]), *remarks, *([f"{counted(more, *what)} in the CSV"] if more else [])]
+            )
             chosen = [rows[number] for number in sorted(first)]
             chosen = [replace(row, name=short.get(row.name, row.name)) for row in chosen] if short else chosen
             return figure(chosen, note=note, title=title, width=width, **named)

@@ -170,21 +170,13 @@ def run(
     drawn = {"strata": examples.strata, "weights": examples.weights}
     request = {"baseline": baseline, "where": where, "by": list(by), **drawn, **ranked}
     return Result(
-        summariser=summariser,
-        statistics=statistics,
-        groups=groups,
-        by=by,
-        dropped=coverage.dropped,
-        excluded=coverage.excluded,
-        notes=notes,
-        simulated=log.simulated,
+        summariser=summariser, statistics=statistics, groups=groups, by=by, dropped=coverage.dropped,
+        excluded=coverage.excluded, notes=notes, simulated=log.simulated,
         provenance=_provenance_record(log, coverage, records, statistics, settings, request, notes),
-        thresholds=thresholds,
-        bands=bands,
-        positions=threshold_curves(plan.with_ids(frame["example_id"]), replay.policies),
-        examples=frame,
+        thresholds=thresholds, bands=bands,
+        positions=threshold_curves(plan.with_ids(frame["example_id"]), replay.policies), examples=frame,
         source=RunSource(plan.with_ids(frame["example_id"]), replay.policies, replay.masks_of_acting),
-    )
+    )  # fmt: skip
 
 
 def _unlike_cost_warnings(

@@ -55,25 +55,14 @@ def ranked_input(result: Findings, margin: float | None = None, cost: str | None
     summariser = result.summariser
     cost_name = summariser.cost if cost is None else cost_named(cost, summariser.columns).cost_name
     results = RankedInput(
-        summary=pl.concat([result.summary, _seconds_percentiles(result)]),
-        comparisons=result.comparisons,
-        policies=tuple(policy_row(p) for p in result.policies),
-        n=result.statistics.n,
+        summary=pl.concat([result.summary, _seconds_percentiles(result)]), comparisons=result.comparisons,
+        policies=tuple(policy_row(p) for p in result.policies), n=result.statistics.n,
         title=f"Policies on {result.log_name}, ranked by {metric_column(summariser.metric, summariser.columns).label}",
-        metric=summariser.metric,
-        by_cost=cost_name,
-        baseline=summariser.baseline,
-        leader=result.leader,
-        margin=margin,
-        simulated=result.simulated,
-        seed=summariser.settings.seed,
-        resamples=summariser.settings.resamples,
-        level=summariser.settings.level,
-        method=summariser.settings.method,
-        notes=result.notes,
-        ranks=result.ranks,
-        columns=summariser.columns,
-    )
+        metric=summariser.metric, by_cost=cost_name, baseline=summariser.baseline, leader=result.leader,
+        margin=margin, simulated=result.simulated, seed=summariser.settings.seed,
+        resamples=summariser.settings.resamples, level=summariser.settings.level, method=summariser.settings.method,
+        notes=result.notes, ranks=result.ranks, columns=summariser.columns,
+    )  # fmt: skip
     return replace(results, within=lambda: within_margin(result, margin, str(results.cost.metric)))
 
 

@@ -128,18 +128,12 @@ class Summariser:
     def summary(self, ids: pl.Series | None = None) -> Summary:
         """The statistics of the examples in `ids`, or of all."""
         statistics = summarise(
-            self.outcomes.statistics(ids),
-            self.names,
-            labels=self.outcomes.labels,
-            baseline=self.baseline,
+            self.outcomes.statistics(ids), self.names, labels=self.outcomes.labels, baseline=self.baseline,
             leaders=[policy.name for policy in self.policies if not policy.diagnostic],
-            also=[policy.base for policy in self.policies if policy.base and not policy.answers],
-            metric=self.metric,
-            cost=self.cost,
-            sweeps=[policy.sweep or policy.name for policy in self.policies],
-            columns=self.columns,
+            also=[policy.base for policy in self.policies if policy.base and not policy.answers], metric=self.metric,
+            cost=self.cost, sweeps=[policy.sweep or policy.name for policy in self.policies], columns=self.columns,
             settings=self.settings,
-        )
+        )  # fmt: skip
         return with_missing_metrics(statistics, self.columns)
 
     def group_differences(self, metric: str, groups: Sequence[Sequence[str]]) -> pl.DataFrame:

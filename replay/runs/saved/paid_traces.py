@@ -278,17 +278,10 @@ def _walked_part(segment: CallSegment, reveals: RevealedSteps, orders: _Numbered
         walked = _WalkedSteps(reveals.slice, how, samples, verified, verified > 0)
         verification = order if same else orders.number_of_order(by.order, walked)
     return _PaidPart(
-        order=order,
-        steps=reveals.steps,
-        generation=generation,
-        generated=segment.count,
-        verification=verification,
-        verified=verified,
-        empty=reveals.empty,
-        verifier=verifier,
-        lowest=lowest,
+        order=order, steps=reveals.steps, generation=generation, generated=segment.count, verification=verification,
+        verified=verified, empty=reveals.empty, verifier=verifier, lowest=lowest,
         abandoned_by=None if reveals.cut is None else reveals.cut.verifier,
-    )
+    )  # fmt: skip
 
 
 def _samples_among(samples: np.ndarray, steps: np.ndarray, on: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -359,22 +359,12 @@ def _loaded_fields(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, 
         }  # fmt: skip
         groups[group] = _summary_of_frames(by_group, known.metric, statistics)
     return {
-        "summariser": summariser,
-        "statistics": _summary_of_frames(frames, known.metric, known.statistics),
-        "groups": groups,
-        "by": known.by,
-        "dropped": known.dropped,
-        "excluded": known.excluded,
-        "notes": known.notes,
-        "simulated": known.simulated,
-        "provenance": provenance,
-        "thresholds": frames.get("thresholds"),
-        "bands": frames.get("bands"),
-        "positions": frames.get("positions"),
-        "examples": frames["examples"],
-        "folder": folder,
-        "saved_seconds": frames["seconds"],
-    }
+        "summariser": summariser, "statistics": _summary_of_frames(frames, known.metric, known.statistics),
+        "groups": groups, "by": known.by, "dropped": known.dropped, "excluded": known.excluded, "notes": known.notes,
+        "simulated": known.simulated, "provenance": provenance, "thresholds": frames.get("thresholds"),
+        "bands": frames.get("bands"), "positions": frames.get("positions"), "examples": frames["examples"],
+        "folder": folder, "saved_seconds": frames["seconds"],
+    }  # fmt: skip
 
 
 def _summary_of_frames(frames: Mapping[str, pl.DataFrame], metric: str, statistics: _StatisticsRecord) -> Summary:

@@ -119,17 +119,9 @@ def _legend_row(figure: Figure, handles: dict[str, Any], labels: Sequence[str], 
     row = figure.legend(
         [handles[label] for label in labels],
         [wrapped(label, figure.get_figwidth() - 0.6, SMALL, 1) for label in labels],
-        loc="upper left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=len(labels),
-        frameon=False,
-        fontsize=SMALL,
-        handletextpad=0.5,
-        handlelength=handle,
-        columnspacing=1.2,
-        borderpad=0.1,
-        borderaxespad=0.0,
-    )
+        loc="upper left", bbox_to_anchor=(0.0, 1.0), ncols=len(labels), frameon=False, fontsize=SMALL,
+        handletextpad=0.5, handlelength=handle, columnspacing=1.2, borderpad=0.1, borderaxespad=0.0,
+    )  # fmt: skip
     for text in row.get_texts():
         text.set_parse_math(False)
     return row

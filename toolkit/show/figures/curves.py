@@ -210,18 +210,12 @@ def _set_axis_scales(axes: Axes, ks: list[float], ticks: Sequence[float] | None,
 def _draw_curve(axes: Axes, curve: PlottedCurve, look: LineLook, band: bool) -> None:
     estimate, low, high = (100 * np.array(values, float) for values in (curve.estimate, curve.low, curve.high))
     axes.plot(
-        curve.k,
-        estimate,
-        linestyle=DIAGNOSTIC if curve.diagnostic else look.dashes,
-        color=look.color,
-        marker=look.marker,
-        markersize=3.6,
-        markerfacecolor="white" if curve.diagnostic else look.color,
-        markeredgewidth=0.8,
-        linewidth=1.1,
+        curve.k, estimate, linestyle=DIAGNOSTIC if curve.diagnostic else look.dashes, color=look.color,
+        marker=look.marker, markersize=3.6, markerfacecolor="white" if curve.diagnostic else look.color,
+        markeredgewidth=0.8, linewidth=1.1,
         markevery=(_MARKERS.index(look.marker) % APART, APART) if len(curve.k) > CLOSE else 1,
         label=f"{curve.name} ({curve.sees})" if curve.diagnostic and curve.sees else curve.name,
-    )
+    )  # fmt: skip
     if curve.published:
         for k, value in curve.published:
             points: dict[str, Any] = _HOLLOW | {"color": look.color, "marker": look.marker, "zorder": 4}

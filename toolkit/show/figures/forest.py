@@ -138,17 +138,11 @@ def _draw_rows(axes: Axes, look: _DifferenceKind, rows: Sequence[tuple[PolicyDif
             over = row.difference > right
             number = f"{row.difference:+.1f}".replace("-", "−")
             axes.annotate(
-                f"{number} →" if over else f"← {number}",
-                (right if over else left, y),
-                xytext=(-2 if over else 2, 0),
-                textcoords="offset points",
-                ha="right" if over else "left",
-                va="center",
-                fontsize=SMALL,
-                color=look.color,
-                zorder=6,
+                f"{number} →" if over else f"← {number}", (right if over else left, y), xytext=(-2 if over else 2, 0),
+                textcoords="offset points", ha="right" if over else "left", va="center", fontsize=SMALL,
+                color=look.color, zorder=6,
                 bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"},
-            )
+            )  # fmt: skip
     if rows:
         values = [row.difference for row, _ in inside], [y for _, y in inside]
         style: dict[str, Any] = {"facecolors": "white" if look.hollow else look.color, "edgecolors": look.color}

@@ -12,7 +12,7 @@ from toolkit.errors import counted
 from toolkit.notes import Severity, remark
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.figures.figure import FrontierPoint, frontier
-from toolkit.show.ranking.one_column import abbreviated_names
+from toolkit.show.ranking.one_column import paper_names
 from toolkit.show.ranking.ranking import ON_WEIGHTS, PolicyRow, Ranked, RankedInput, mark_reasons, rank, short_names
 from toolkit.show.tables.html import SIMULATED
 from toolkit.show.tables.latex import COLUMN
@@ -135,7 +135,8 @@ def frontier_figure(results: RankedInput, title: str = "", width: float = WIDTH,
         return None
     points = frontier_points(results)
     if width <= COLUMN:
-        names = abbreviated_names({point.name: point.name for point in points})
+        names, key = paper_names({point.name: point.name for point in points})
+        note = "; ".join(filter(None, (key.rstrip("."), note)))
         points = tuple(replace(point, name=names[point.name]) for point in points)
     return frontier(
         points,
