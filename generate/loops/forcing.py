@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from generate.engines.thoughts import CLOSE, OPEN
 from generate.loops.loop import Loop, continued_prompt
 from generate.loops.requests import Ask, Example, Steps, Trace
 from toolkit.settings import setting
+from toolkit.stopping.prefix import prefix_of_one
+from toolkit.stopping.stops import Budget, StopRule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Forcing(Loop):
             text = reply.text if thoughts else text + reply.text
             yield Trace(text, (reply,), reasoning=thoughts or None)
             spent += reply.completion_tokens or 0
-            if self.budget is not None and spent >= self.budget:
+            if self.stop is not None and self.stop.holds(prefix_of_one(completion_tokens=[spent]))[0, -1]:
                 return
             if thoughts:
                 thoughts = f"{thoughts.removesuffix(CLOSE).rstrip()}\n{self.word}"
@@ -52,5 +52,5 @@ class Forcing(Loop):
         return self.waits + 1
 
     @property
-    def stopped(self) -> Mapping[str, Any] | None:
-        return {"rule": "budget", "completion_tokens": self.budget} if self.budget is not None else None
+    def stop(self) -> StopRule | None:
+        return None if self.budget is None else Budget(completion_tokens=self.budget)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 from generate.engines.base import Message, Prompt
 from generate.loops.requests import Example, Steps
 from toolkit.log import Log
 from toolkit.settings import Checked, flatten, setting
+from toolkit.stopping.stops import StopRule
 
 PromptFields = tuple[str, ...] | Mapping[str, tuple[str, ...]]
 """Names of fields that a loop fills in its prompts: in all of them, or by the setting that names the file."""
@@ -59,9 +60,17 @@ class Loop(Checked, ABC):
         return 1
 
     @property
-    def stopped(self) -> Mapping[str, Any] | None:
-        """The rule, with its settings, by which it ends its own traces; None where their number is fixed."""
+    def stop(self) -> StopRule | None:
+        """The rule by which it ends its own traces; None where their number is fixed."""
         return None
+
+    @property
+    def stopped(self) -> Mapping[str, Any] | None:
+        """The rule with its settings, as the manifest has it."""
+        if (stop := self.stop) is None:
+            return None
+        given = ((one, getattr(stop, one.name)) for one in fields(stop))  # type: ignore[arg-type]
+        return {"rule": stop.name} | {one.name: value for one, value in given if value != one.default}
 
 
 def prompts_of(loop: Any) -> dict[str, str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from generate.loops.loop import Loop, PromptFields
 from generate.loops.requests import Ask, Example, Read, Steps, Trace, Verify
 from toolkit.settings import setting
+from toolkit.stopping.prefix import prefix_of_one
+from toolkit.stopping.stops import AtLeast, StopRule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,7 @@ class Revising(Loop):
     prompt_fields: ClassVar[PromptFields] = {"revise_prompt": ("attempt", "answer", "score", "reasoning")}
 
     def run(self, example: Example) -> Steps:
-        prompt = example.prompt(self.prompt)
+        prompt, values = example.prompt(self.prompt), list[float | None]()
         for _ in range(self.revisions + 1):
             (reply,) = yield Ask(prompt, self.max_tokens, temperature=self.temperature)
             answer = yield Read(reply.text, reply.finish_reason == "length")
@@ -40,7 +41,8 @@ class Revising(Loop):
                 scores = yield Verify(reply.text, self.verifier, answer)
                 yield Trace(reply.text, (reply,), reasoning=reply.reasoning, verified={self.verifier: scores})
                 value = scores.value
-            if self.content is not None and value is not None and value >= self.content:
+            values.append(value)
+            if self.stop is not None and self.stop.holds(prefix_of_one(last_score=values))[0, -1]:
                 return
             score = "" if value is None else f"{value:g}"
             seen = {"attempt": reply.text, "answer": answer or "", "score": score, "reasoning": reply.reasoning or ""}
@@ -55,7 +57,5 @@ class Revising(Loop):
         return self.revisions + 1
 
     @property
-    def stopped(self) -> Mapping[str, Any] | None:
-        if self.content is None:
-            return None
-        return {"rule": "at_least", "verifier": self.verifier, "score": self.content}
+    def stop(self) -> StopRule | None:
+        return None if self.content is None else AtLeast(self.content, self.verifier)

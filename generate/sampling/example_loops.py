@@ -49,6 +49,7 @@ from toolkit.errors import (
     RuleError,
     ThinkbackError,
     UnknownError,
+    error_prefix,
     listed,
     require_known,
     user_code,
@@ -181,7 +182,7 @@ class ExampleLoops:
         self.workers = Workers()
         self._kinds: Mapping[type, Callable[[_RunningLoop, Any, _DueWork], None]] = {
             JournalCall: self._ask_missing_samples,
-            Read: self._read_later,
+            Read: lambda strand, request, due: due.reading.append((strand, request)),
             Passages: self._answer_by_corpus,
             Neighbours: self._answer_by_corpus,
             Together: self._run_together,
@@ -226,7 +227,6 @@ class ExampleLoops:
         return self._continue_loops(due), concerned
 
     def _begin_loop(self, example: OpenExample, step: LoopStep, due: _DueWork) -> None:
-        """Begin a loop."""
         recipe, prepared = self.recipe, example.prepared
         seen = Example(
             prepared.example_id,
@@ -234,14 +234,13 @@ class ExampleLoops:
             seed_of(recipe.seed, prepared.example_id, step.pool, 0),
             lambda file, fields: recipe.template(file).render(fields),
             gold_documents=prepared.gold_documents,
-            **{table: _rows_of_pools(example.logged.get(table, ()), step.of) for table in READ},
+            **{table: tuple(row for row in example.logged.get(table, ()) if row["pool"] in step.of) for table in READ},
         )
         strand = _RunningLoop(example, iter(()), step=step, pool=step.pool)  # type: ignore[arg-type]
         try:
-            with user_code(strand.error_subject):
-                strand.loop = step.loop.run(seen)
+            strand.loop = step.loop.run(seen)
             self._check_loop(strand, strand.loop)
-        except ThinkbackError as error:
+        except (Exception, SystemExit) as error:
             self._end_by_error(strand, error, due)
         else:
             due.ready.append((strand, None))
@@ -299,7 +298,7 @@ class ExampleLoops:
         """A loop that fails ends the run, or itself where failures are given up."""
         place = (strand.pool, strand.number)
         known = strand.example.known.pop(place, None)
-        strand.loop = _empty_loop()
+        strand.loop = (None for _ in ())  # what it still waits for comes to nothing
         if (known is not None and known.cause == FAULT) or self.final:
             self._return_value(strand, None, due)
             return
@@ -338,14 +337,10 @@ class ExampleLoops:
         except ThinkbackError as error:
             if not self.forgiving and not self.final:
                 raise
-            rows = []
-            self._end_rows_by_error(strand, error, due)
+            rows, place = [], (strand.pool, strand.number)
+            if not self.final and place not in strand.example.known:
+                due.events.append(Answered(strand.example.name, *place, str(error), 0.0, None, FAULT))
         strand.example.rows[step.pool] = [*strand.rows, *rows] if self.final else []
-
-    def _end_rows_by_error(self, strand: _RunningLoop, error: ThinkbackError, due: _DueWork) -> None:
-        if not self.final and (strand.pool, strand.number) not in strand.example.known:
-            place = (strand.pool, strand.number)
-            due.events.append(Answered(strand.example.name, *place, str(error), 0.0, None, FAULT))
 
     def _take_row(self, strand: _RunningLoop, row: Any, due: _DueWork) -> None:
         self._check_row(strand, row)
@@ -416,10 +411,8 @@ class ExampleLoops:
         name, number = getattr(request, field_name), strand.number
         if table == "score" and not all(_is_prompt_text(one) for one in texts_to_score(request)):
             _raise_rule_error(strand, "it has something scored that is no text and no pair of texts")
-        try:
+        with error_prefix(f"{strand.error_subject}: "):
             settings = self.services.settings_of(table, name)
-        except ThinkbackError as error:
-            raise error.about(f"{strand.error_subject}: ") from None
         digest, known = self._journal_entry(strand, number, request, due)
         strand.number += 1
         if hasattr(settings, "loop"):
@@ -502,16 +495,10 @@ class ExampleLoops:
         if len(waiting.answered) == len(waiting.samples):
             due.ready.append((waiting.strand, waiting.samples_in_order()))
 
-    def _read_later(self, strand: _RunningLoop, request: Read, due: _DueWork) -> None:
-        due.reading.append((strand, request))
-
     def _answer_by_corpus(self, strand: _RunningLoop, request: Passages | Neighbours, due: _DueWork) -> None:
         """Give a loop what a corpus has, which is the same at any time and so not in the journal."""
-        try:
-            answer = self.services.corpus_answer(request)
-        except ThinkbackError as error:
-            raise error.about(f"{strand.error_subject}: ") from None
-        due.ready.append((strand, answer))
+        with error_prefix(f"{strand.error_subject}: "):
+            due.ready.append((strand, self.services.corpus_answer(request)))
 
     def _run_together(self, strand: _RunningLoop, request: Together, due: _DueWork) -> None:
         loops = list(request.loops)
@@ -550,16 +537,6 @@ def _one_line_error(strand: _RunningLoop, error: BaseException) -> ThinkbackErro
             raise error
     except ThinkbackError as line:
         return line if strand.error_subject in str(line) else line.about(f"{strand.error_subject}: ")
-
-
-def _rows_of_pools(rows: Sequence[Mapping[str, Any]], pools: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
-    return tuple(row for row in rows if row["pool"] in pools)
-
-
-def _empty_loop() -> Steps:
-    """A loop that has nothing to say any more."""
-    return
-    yield
 
 
 def _is_prompt_text(one: Any) -> bool:

@@ -200,6 +200,8 @@ class Trajectory:
         paid, revealed, calibration = self.costs[:, 1:], self.revealed, self.walk.calibration
         if name in COUNTED:
             return _counts_from_zero(paid[..., AT[COUNTED[name]]])
+        if name == "completion_tokens":
+            return paid[..., AT[name]]
         if name == "tokens":
             prompt, completion, checks = (AT[cost] for cost in TOKENS)
             return paid[..., prompt] + paid[..., completion] + paid[..., checks]

@@ -25,8 +25,8 @@ from toolkit.errors import (
     LimitError,
     NotFoundError,
     RequiredError,
-    ThinkbackError,
     UnknownError,
+    error_prefix,
     quote,
     require_known,
     suggest,
@@ -96,7 +96,7 @@ def load_policies(source: GivenPolicies, rules: GivenRules = None) -> PolicyFile
 
 def _parse_policy_file(text: str, name: str, rule_classes: Mapping[str, type]) -> PolicyFile:
     document = parse_toml(text, name, parse_float=LiteralFloat)
-    try:
+    with error_prefix(f"{name}: "):
         for key, value in document.items():
             if key not in KEYS and value and isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
                 raise UnknownError(f"`[[{key}]]` is no table of a policy file; write each policy under `[[policy]]`")
@@ -119,8 +119,6 @@ def _parse_policy_file(text: str, name: str, rule_classes: Mapping[str, type]) -
         if cost is not None and not isinstance(cost, str):
             raise InvalidError(f'`cost` is {quote(cost)}; it takes the name of a cost, such as "tokens"')
         return PolicyFile(tuple(policies), measure, prices_from(document.get("prices")), cost=cost)
-    except ThinkbackError as error:
-        raise error.about(f"{name}: ") from None
 
 
 def _only_policies(items: Iterable[Any]) -> tuple[Policy, ...]:

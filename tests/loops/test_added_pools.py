@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import thinkback as tb
+from generate.engines.base import Completion
+from generate.engines.thoughts import with_thoughts
 from generate.recipes.recipe import load_added_pools
 from generate.sampling.added_pools import add_pools, plan_added_pools
 from generate.sampling.sampling_estimate import estimate_pools
+from generate.traces.log_origins import joined_pools
 from tests.errors import refuses
 from tests.generate.test_queue import Moments
-from tests.loops.scripted import FORCING, HEAD, Scripted, go, rows, write_loops
+from tests.loops.scripted import FORCING, HEAD, Scripted, go, rows, say, write_loops
 from toolkit.log import ADDING, Log, extend_log, open_log, validate_log
 
 ENGINE = HEAD[HEAD.index("[engine]") :]
@@ -239,3 +243,67 @@ def test_what_is_refused_of_revisions_of_a_log(revised: Path) -> None:
     (revised / "correct.txt").write_text("{{prompt}}\n{{attempt}}", encoding="utf-8")
     with refuses("unsuitable", "`correct.txt`", "`again`"):
         add(revised, revised / "log")
+
+
+FIRST = '[[sample]]\npool = "first"\nprompt = "ask.txt"\nsamples = 2\ntemperature = 0.5\nmax_tokens = 20\n'
+JOINED = """
+[[revise]]
+pool = "on"
+action = "continue"
+of = "first"
+of_sample = 1
+prompt = "on.txt"
+rollouts = 3
+temperature = 0.5
+max_tokens = 20
+joined = true
+[[revise]]
+pool = "on again"
+action = "continue"
+of = "on"
+prompt = "on.txt"
+max_tokens = 20
+joined = true
+[finalizer]
+prompt = "final.txt"
+max_tokens = 9
+tail = 200
+"""
+
+
+def say_half(prompt: str, seed: int, temperature: float, stop: tuple[str, ...]) -> Completion:
+    """What a model says that thinks, and has half of what it says in mind."""
+    said = say(prompt, seed, temperature, stop)
+    half = said.text[: seed % 2 * 9 + 14] if prompt.startswith("Sum") else f"{seed % 3}{said.text[seed % 17 :]}"
+    return replace(said, text=half, reasoning=None if seed % 3 else f"thought {seed % 11}")
+
+
+def test_a_joined_revision_of_a_log_is_that_of_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.loops.scripted.say", say_half)
+    path = write_loops(tmp_path, HEAD + FIRST + JOINED, 8)
+    (tmp_path / "on.txt").write_text("{{question}}: {{attempt}}", encoding="utf-8")
+    (tmp_path / "final.txt").write_text("{{question}} so {{tail}}", encoding="utf-8")
+    engines: list[Scripted] = []
+    whole = go(path, tmp_path / "whole", engines=engines)
+    go(write_loops(tmp_path, HEAD + FIRST + JOINED[JOINED.index("[finalizer]") :], 8), tmp_path / "log")
+    second = HEAD[: HEAD.index("[data]")] + ENGINE + JOINED
+    (tmp_path / "second.toml").write_text(second, encoding="utf-8")
+    asked: list = []
+    log = add(tmp_path, tmp_path / "log", asked=asked)
+    mine, other = (rows(one).sort("trace_id") for one in (log, whole))
+    assert mine.equals(other.select(mine.columns))
+    assert joined_pools(log) == joined_pools(whole) == {"on", "on again"}
+    prompts = {call.key: call.prompt for engine in engines for call in engine.calls}
+    assert all(call.prompt == prompts[call.key] for call in asked)
+    texts = {row["trace_id"]: with_thoughts(row["reasoning"], row["text"]) for row in mine.to_dicts()}
+    finalized = 0
+    for key, prompt in prompts.items():
+        name, pool, *rest = key.split("/")
+        question = f"{int(name[1:])} + {3 * int(name[1:]) + 1}"
+        parent = texts.get({"on": f"{name}/first/1", "on again": f"{name}/on/0"}.get(pool, ""), "")
+        if rest[1:] == ["finalizer"]:
+            assert prompt == f"{question} so {parent}{texts['/'.join((name, pool, rest[0]))]}"
+            finalized += pool != "first"
+        elif pool != "first":
+            assert prompt == f"{question}: {parent}"
+    assert finalized > 0

@@ -40,9 +40,7 @@ def test_revising_until_content_is_the_replay_of_that_rule(contents: list[float]
         stopped = go(write_loops(tmp_path, text, EXAMPLES), tmp_path / f"{content}")
         rule = {"rule": "at_least", "verifier": "judge", "score": content}
         assert stopped.manifest.pools == {"revised": {"ordered": True, "stopped": rule}}
-        mine = outcomes(
-            tmp_path, tmp_path / f"{content}", 'verifier = "judge"\nstop = "never"\n'.replace('stop = "never"\n', "")
-        )
+        mine = outcomes(tmp_path, tmp_path / f"{content}", 'verifier = "judge"\n')
         replayed = outcomes(tmp_path, tmp_path / "full", STOP.format(content))
         assert mine.equals(replayed)
         assert mine.height == EXAMPLES
@@ -80,7 +78,10 @@ def test_a_budget_of_waits_is_the_replay_of_that_budget(tmp_path: Path) -> None:
     whole = rows(open_log(tmp_path / "full")).sort("example_id", "sample_index")
     before = pl.col("completion_tokens").cum_sum().over("example_id") - pl.col("completion_tokens")
     assert rows(stopped).sort("example_id", "sample_index").equals(whole.filter(before < 12))
-    assert outcomes(tmp_path, tmp_path / "log", "")["traces"].sum() == rows(stopped).height < whole.height
+    mine = outcomes(tmp_path, tmp_path / "log", "")
+    rule = "max_traces = 3\nstop = { rule = 'budget', completion_tokens = 12 }\n"
+    assert mine.equals(outcomes(tmp_path, tmp_path / "full", rule))
+    assert mine["traces"].sum() == rows(stopped).height < whole.height
 
 
 def test_the_suite_of_loops(tmp_path: Path) -> None:

@@ -78,7 +78,8 @@ def with_votes(policy: Row) -> Row:
         drawn["seed"] = policy.get("seed", rng.choice([0, 3]))
     if (select == "majority" or rule in ("agreement", "window")) and rng.random() < 0.5:
         drawn["nulls"] = rng.choice(["vote", "vote", "skip"])
-    if rule in ("agreement", "budget") and policy.get("order", "generation") == "generation" and rng.random() < 0.4:
+    plans = rule in ("agreement", "budget") and "completion_tokens" not in policy["stop"]
+    if plans and policy.get("order", "generation") == "generation" and rng.random() < 0.4:
         drawn["width"] = "needed"
     return {**policy, **drawn}
 
@@ -171,7 +172,8 @@ def budget(rng: random.Random) -> Row:
 
 
 def traces_budget(rng: random.Random) -> Row:
-    return {"rule": "budget", "traces": rng.choice([1, 2, 3, 5])}
+    key, value = rng.choice([("traces", 1), ("traces", 3), ("completion_tokens", 50), ("completion_tokens", 150)])
+    return {"rule": "budget", key: value}
 
 
 def margin(rng: random.Random) -> Row:

@@ -126,6 +126,8 @@ def holds(log: PlainLog, policy: Row, seen: Sequence[Row], scored: Sequence[tupl
         return False
     rule = stop["rule"]
     if rule == "budget":
+        if "completion_tokens" in stop:
+            return sum(trace["completion_tokens"] for trace in seen) >= stop["completion_tokens"]
         return len(seen) >= stop["traces"] if "traces" in stop else len(scored) >= stop["verifications"]
     if rule == "margin":
         return margin_holds(stop, scored, voted)

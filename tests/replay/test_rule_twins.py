@@ -26,6 +26,7 @@ WALKS = st.lists(st.tuples(st.integers(-1, 3), SCORES), min_size=1, max_size=9).
 STOPS: list[tuple[object, Row]] = [
     (Budget(traces=3), {"rule": "budget", "traces": 3}),
     (Budget(verifications=2), {"rule": "budget", "verifications": 2}),
+    (Budget(completion_tokens=17), {"rule": "budget", "completion_tokens": 17}),
     (Margin(0.15), {"rule": "margin"}),
     (Margin(0.0, min_valid=1, single_label=1), {"rule": "margin", "margin": 0.0, "min_valid": 1, "single_label": 1}),
     (Margin(0.3, min_valid=2, single_label=4), {"rule": "margin", "margin": 0.3, "min_valid": 2, "single_label": 4}),

@@ -4,7 +4,7 @@ from scipy.stats import beta
 
 from replay import Agreement, Budget, Margin, Never, Prefix, Window
 from tests.errors import refuses
-from toolkit.stopping.prefix import LazyArrays, _running_votes, running_best, running_sums
+from toolkit.stopping.prefix import LazyArrays, _running_votes, prefix_of_one, running_best, running_sums
 from toolkit.stopping.stops import _lead_probability, _stopping_step, crossing_step
 
 THIRDS = np.array([False, False, True, False, False])
@@ -24,7 +24,7 @@ def seen(code: list[int], score: list[float]) -> Prefix:
         "traces": steps, "valid": np.cumsum(codes >= 0, axis=1), "answers": votes.answers, "votes": votes.votes,
         "second_votes": votes.second_votes, "run": votes.run, "verified": best.verified,
         "verified_answers": best.verified_answers, "best_score": best.best_score, "lead": best.lead,
-        "last_score": scores, "tokens": steps * 10.0,
+        "last_score": scores, "tokens": steps * 10.0, "completion_tokens": steps * 5.0,
     }  # fmt: skip
     return Prefix(LazyArrays(told, told.__getitem__))
 
@@ -78,14 +78,20 @@ def test_window_looks_at_whole_blocks_only():
     assert rule.holds(seen([0, 0, -1, 0], [0] * 4)).tolist() == [[False, True, False, False]]
 
 
-def test_budgets_count_traces_or_verifications():
+def test_budgets_count_traces_verifications_or_completion_tokens():
     stats = seen([0, -1, 1], [0.5, np.nan, 0.5])
     assert Budget(traces=2).holds(stats).tolist() == [[False, True, True]]
     assert Budget(verifications=2).holds(stats).tolist() == [[False, False, True]]
+    assert [Budget(completion_tokens=n).holds(stats).sum() for n in (5, 6, 10, 15, 16)] == [3, 2, 2, 1, 0]
+    assert Budget(completion_tokens=16).undecidable_steps(prefix_of_one(completion_tokens=[8, None])).tolist() == [
+        [False, True]
+    ]
     assert Budget(traces=2).statistic_key == Budget(traces=3).statistic_key != Budget(verifications=3).statistic_key
 
 
-@pytest.mark.parametrize("rule", [Margin(0.2, 2, 3), Agreement(0.7), Budget(traces=3), Budget(verifications=2)])
+@pytest.mark.parametrize(
+    "rule", [Margin(0.2, 2, 3), Agreement(0.7), Budget(traces=3), Budget(verifications=2), Budget(completion_tokens=22)]
+)
 def test_threshold_rules_cross_where_they_first_hold(rule):
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -120,7 +126,8 @@ def test_best_breaks_ties_by_generation_in_any_order_of_verification():
 @pytest.mark.parametrize(
     ("build", "refusal"),
     [
-        (lambda: Budget(), ("required", "`traces`", "`verifications`")),
+        (lambda: Budget(), ("required", "`traces`", "`verifications`", "`completion_tokens`")),
+        (lambda: Budget(traces=1, completion_tokens=1), ("required", "`completion_tokens`")),
         (lambda: Budget(traces=0), ("invalid", "1")),
         (lambda: Margin(min_valid=0), ("invalid", "1")),
         (lambda: Margin(margin="much"), ("invalid",)),

@@ -23,7 +23,7 @@ FEATURE, EXAMPLE, SIGNAL = "features:", "examples:", "signals:"
 """Prefixes of what a rule declares to read: a column of features, a column of examples, a signal of traces."""
 
 READS: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(("step", "traces", "valid", "tokens"), frozenset()),
+    **dict.fromkeys(("step", "traces", "valid", "tokens", "completion_tokens"), frozenset()),
     **dict.fromkeys(
         ("answers", "answer", "votes", "second_votes", "leader", "answer_votes", "run"), frozenset({VOTES})
     ),

@@ -6,7 +6,7 @@ every prefix. Whether and where a policy stops is decided afterwards, from these
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -110,6 +110,8 @@ class Prefix:
     """Score revealed in this step; NaN when none was."""
     tokens = _Statistic()
     """Prompt, completion and verification tokens paid so far; NaN where some are not logged."""
+    completion_tokens = _Statistic()
+    """Completion tokens paid so far; NaN where some are not logged."""
 
     def rows(self, examples: slice) -> Prefix:
         """The statistics of some examples alone."""
@@ -214,6 +216,11 @@ class Prefix:
 
 
 STATISTICS = tuple(name for name, value in vars(Prefix).items() if isinstance(value, _Statistic))
+
+
+def prefix_of_one(**statistics: Sequence[float | None]) -> Prefix:
+    """The prefix of one example from these statistics after each of S traces; None stands for NaN."""
+    return Prefix(LazyArrays(statistics, lambda name: np.array([statistics[name]], dtype=np.float64)))
 
 
 def _read_only(values: np.ndarray) -> np.ndarray:

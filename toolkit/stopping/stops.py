@@ -170,14 +170,15 @@ class Never(StopRule, name="none", reads=(), cuts=False, between_verifications=T
 
 @dataclass(frozen=True)
 class Budget(CrossingRule, name="budget", trusted=True):
-    """Stop after a fixed number of traces, or of verifications; exactly one of them is given, at least 1."""
+    """Stop after a fixed number of traces, of verifications or of completion tokens; one of them is given."""
 
     traces: int | None = setting(None, low=1)
     verifications: int | None = setting(None, low=1)
+    completion_tokens: int | None = setting(None, low=1)
 
     def __post_init__(self) -> None:
-        if (self.traces is None) == (self.verifications is None):
-            raise RequiredError("stop `budget` needs exactly one of `traces` and `verifications`")
+        if sum(value is not None for value in vars(self).values()) != 1:
+            raise RequiredError("stop `budget` needs exactly one of `traces`, `verifications` and `completion_tokens`")
         super().__post_init__()
 
     @property
@@ -195,11 +196,18 @@ class Budget(CrossingRule, name="budget", trusted=True):
 
     @property
     def reached(self) -> str:  # type: ignore[override]
-        return "traces" if self.verifications is None else "verifications"
+        return next(name for name, value in vars(self).items() if value is not None)
 
     @property
     def plans(self) -> bool:
-        return True
+        return self.completion_tokens is None
+
+    @property
+    def null_reason(self) -> str:
+        return "" if self.plans else "`completion_tokens` is null for a trace that stop `budget` counts"
+
+    def undecidable_steps(self, seen: Prefix) -> np.ndarray | None:
+        return None if self.plans else np.isnan(seen.completion_tokens)
 
     def needed(self, seen: Prefix) -> np.ndarray:
         return _counts_from_start(-self._count_so_far(seen)) + int(self.threshold)
@@ -208,7 +216,7 @@ class Budget(CrossingRule, name="budget", trusted=True):
         return self._count_so_far(seen).astype(np.float64)
 
     def _count_so_far(self, seen: Prefix) -> np.ndarray:
-        return np.asarray(seen.verified if self.traces is None else seen.traces)
+        return np.asarray(seen.verified if self.reached == "verifications" else getattr(seen, self.reached))
 
 
 @dataclass(frozen=True)

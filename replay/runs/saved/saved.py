@@ -23,7 +23,7 @@ from replay.runs.saved.provenance import PolicyRecord, write_record
 from replay.runs.saved.saved_folder import RECORD, RUN, SavedFolder, read_sealed, write_sealed
 from toolkit import documents
 from toolkit.columns import OutcomeColumn, metric_column
-from toolkit.errors import FormatError, InvalidError, ThinkbackError, WriteError, first_line, listed, quote
+from toolkit.errors import FormatError, InvalidError, WriteError, error_prefix, first_line, listed, quote
 from toolkit.models import dataclass_reader, list_reader, number_list_reader, table_reader
 from toolkit.notes import Note, Severity
 from toolkit.settings import Checked, check, from_table, setting
@@ -326,10 +326,8 @@ def _loaded_fields(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, 
     where, of_run = (f"`{folder.path / name}`" for name in (RECORD, RUN))
     files = {name: f"{name}.parquet" for name in FRAMES}
     provenance = documents.parse_json(documents.read_text(folder.verified_path(RUN), of_run), of_run)
-    try:
+    with error_prefix(f"{where} is no record of a result: "):
         known, run = from_table(_SavedRecord, record), table_reader(_RunRecord)(provenance, RUN)
-    except ThinkbackError as error:
-        raise error.about(f"{where} is no record of a result: ") from None
     frames = {
         name: pl.read_parquet(folder.verified_path(file)) for name, file in files.items() if folder.has_file(file)
     }
