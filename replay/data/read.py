@@ -41,8 +41,7 @@ def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBl
     model or verifier has no price.
     """
     rows = examples.select("example_id").with_row_index("e").lazy()
-    low, high = examples["example_id"][0], examples["example_id"][-1]
-    within = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
+    within = examples["example_id"][0], examples["example_id"][-1]
     traces = _read_traces(log, examples, rows, within, request)
     others = pl.Series("answer", sorted(request.needs.answers), dtype=pl.String)
     named = sorted(request.needs.answers_as)
@@ -74,7 +73,7 @@ def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBl
 
 
 def _read_tables(
-    log: Log, rows: pl.LazyFrame, examples: int, within: pl.Expr, needs: Needs
+    log: Log, rows: pl.LazyFrame, examples: int, within: tuple[str, str], needs: Needs
 ) -> dict[tuple[str, str], TableRows]:
     """The rows of further tables on a block, by table and pool."""
     tables = {}
@@ -82,7 +81,7 @@ def _read_tables(
         pools = sorted({pool for one, pool, _ in needs.tables if one == table})
         columns = sorted({column for one, _, column in needs.tables if one == table})
         keys = [key for key in keys_of(table) if key in columns]
-        scan = log.scan(table, ["example_id", "pool", *columns]).filter(within & pl.col("pool").is_in(pools))
+        scan = log.scan(table, ["example_id", "pool", *columns], within=within).filter(pl.col("pool").is_in(pools))
         frame = _with_example_numbers(collect(scan, log), rows)
         frame = frame if _is_strictly_ascending(frame, ["e", *keys]) else frame.sort("e", *keys)
         for pool in pools:
@@ -158,30 +157,23 @@ def _require_one_measure(examples: pl.DataFrame, pools: Iterable[LoggedPool], me
 
 
 def _read_traces(
-    log: Log, examples: pl.DataFrame, rows: pl.LazyFrame, within: pl.Expr, request: BlockRequest
+    log: Log, examples: pl.DataFrame, rows: pl.LazyFrame, within: tuple[str, str], request: BlockRequest
 ) -> pl.DataFrame:
     """The block's traces with columns e, slice, s, valid answers, costs and judgement; sorted by slice, e, s."""
     columns = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "answer", "model"]
     columns += ["correct", "credit", "prompt_tokens", "completion_tokens", "finish_reason", "finalizer_used"]
-    columns += [
-        "latency_s",
-        "device_s",
-        "opaque",
-        "contested",
-        "reads",
-        "request",
-        *(["cost"] if request.prices and request.prices.logged else []),
-        *([request.measure] if request.measure else []),
-    ]
+    columns += ["latency_s", "device_s", "opaque", "contested", "reads", "request"]
+    columns += ["cost"] if request.prices and request.prices.logged else []
+    columns += [request.measure] if request.measure else []
     columns += sorted(request.needs.answers_as)
     columns += [*sorted(request.needs.trace_columns), *(["token_logprobs"] if request.needs.suffixes else [])]
     solves = (pl.col("action") == "solve") & pl.col("pool").is_in(sorted(request.needs.pools))
     revisions = pl.col("action").is_in(sorted({action for action, _, _ in request.needs.actions}))
-    scan = log.scan("traces", list(dict.fromkeys(columns))).filter(within & (solves | revisions))
+    scan = log.scan("traces", list(dict.fromkeys(columns)), within=within).filter(solves | revisions)
     frame = _drop_after_gaps(collect(scan.join(rows, on="example_id", how="inner"), log))
     if request.needs.features:
         inputs = sorted(request.needs.features)
-        features = log.scan("features", ["trace_id", "example_id", *inputs]).filter(within)
+        features = log.scan("features", ["trace_id", "example_id", *inputs], within=within)
         numbers = features.select("trace_id", *(pl.col(n).cast(pl.Float64).alias(f"feature {n}") for n in inputs))
         frame = frame.join(collect(numbers, log), on="trace_id", how="left", maintain_order="left")
     frame = _add_slice_names(frame, request.needs)
@@ -259,14 +251,14 @@ def _valid_answers(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(**moved).drop("labels", strict=False)
 
 
-def _read_scores(log: Log, traces: pl.DataFrame, within: pl.Expr, request: BlockRequest) -> pl.DataFrame:
+def _read_scores(log: Log, traces: pl.DataFrame, within: tuple[str, str], request: BlockRequest) -> pl.DataFrame:
     """The verifications of the block's traces, with columns slice, verifier, e, s, and which costs each lacks."""
     names = sorted({verifier for _, verifier in request.needs.scores})
     columns = ["trace_id", "verifier", "example_id", "score", "candidates", "prompt_tokens", "completion_tokens"]
     place = traces.select("trace_id", "slice", "e", "s").lazy()
     scan = (
-        log.scan("verifications", [*columns, "latency_s", "device_s"])
-        .filter(within & pl.col("verifier").is_in(names))
+        log.scan("verifications", [*columns, "latency_s", "device_s"], within=within)
+        .filter(pl.col("verifier").is_in(names))
         .join(place, on="trace_id", how="inner")
         .with_columns(
             pl.any_horizontal(pl.col("prompt_tokens", "completion_tokens").is_null()).alias(

@@ -355,11 +355,8 @@ class Buzz(Policy, kind="buzz", table=TABLE):
             return np.zeros(checks.examples, bool)
         stream = claims.stage == STREAM
         by_unit = isinstance(self.max_claims, ClaimCap)
-        group, size = (
-            (checks.claim_unit, int(checks.claim_unit.max(initial=-1)) + 1)
-            if by_unit
-            else (claims.example, checks.examples)
-        )
+        group = checks.claim_unit if by_unit else claims.example
+        size = int(group.max(initial=-1)) + 1 if by_unit else checks.examples
         named = np.bincount(group[stream & claims.named], minlength=size)
         says = np.bincount(group[stream & ~claims.named], minlength=size) > 0
         if not by_unit:
@@ -374,10 +371,8 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         if self.revisions is None:
             return np.zeros(checks.examples, bool)
         revision = claims.stage == REVISION
-        named, says = (
-            checks.count_by_example(revision & claims.named),
-            checks.count_by_example(revision & ~claims.named) > 0,
-        )
+        named = checks.count_by_example(revision & claims.named)
+        says = checks.count_by_example(revision & ~claims.named) > 0
         return reached & (named < last) & ~says & (way.buzz < 0)
 
     def _outcome_columns(
@@ -464,14 +459,9 @@ class Buzz(Policy, kind="buzz", table=TABLE):
             way, _, _ = self._path_with_caps(Evaluator(block, [self]))
             claims = way.checks.claims
             behind = (way.run > 0) & claims.named & (claims.stage == STREAM) & (way.buzz >= 0)[claims.example]
-            short = (
-                way.checks.count_by_example(
-                    behind & self._has_open_end(way) & (way.logged_end_of_claims > way.buzz_time[claims.example])
-                )
-                > 0
-            )
-            if short.any():
-                yield Remark(SHORT_AFTER, self.name, int(short.sum()))
+            behind &= self._has_open_end(way) & (way.logged_end_of_claims > way.buzz_time[claims.example])
+            if behind.any():
+                yield Remark(SHORT_AFTER, self.name, len(np.unique(claims.example[behind])))
 
 
 @dataclass(frozen=True, kw_only=True)

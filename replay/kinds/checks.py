@@ -205,11 +205,8 @@ class Followed:
     @property
     def buzz_time(self) -> np.ndarray:
         """The time of the buzz (E,), NEVER where there is none."""
-        return (
-            np.where(self.buzz >= 0, self.checks.time_order[self.buzz], NEVER)
-            if len(self.checks.time_order)
-            else self.buzz * 0
-        )
+        time = self.checks.time_order
+        return np.where(self.buzz >= 0, time[self.buzz], NEVER) if len(time) else self.buzz * 0
 
     @cached_property
     def buzzes_in_stream(self) -> np.ndarray:

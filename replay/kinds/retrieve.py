@@ -233,15 +233,8 @@ class Retrieve(RoundRanking, Policy, kind="retrieve", table=TABLE, answers=False
             title = f"`{self.name}`, hop {number}{'' if question is None else f': {question}'}"
             why = f"{ENDINGS[ending[hop]]}: {self.ending_text(ENDINGS[ending[hop]])}"
             yield ExplanationStage(title, rows, why)
-        columns = [
-            "rank",
-            "document",
-            "hop",
-            "round",
-            "relevance",
-            *(["score"] if self.rank_column is None else []),
-            "gold",
-        ]
+        score = ["score"] if self.rank_column is None else []
+        columns = ["rank", "document", "hop", "round", "relevance", *score, "gold"]
         first_places = ranked.filter(pl.col("rank") <= max(self.at)).sort("rank").select(columns)
         gold = sorted(set(on.block.examples["gold_documents"].to_list()[0] or ()))
         text = f"gold documents: {listed(gold)}" if gold else "no gold documents are logged"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import itertools
 import json
 import shutil
 import sys
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.errors import quotes, refuses
-from tests.logs import examples, put, put_all, traces, verifications, whole
+from tests.logs import examples, make_rows, put, put_all, traces, verifications, whole
 from toolkit.log import SCHEMAS, Log, LogError, collect, open_log, write_log
 
 IDS = pa.array(["b", "a"])
@@ -250,6 +251,23 @@ def test_a_range_of_examples_is_pushed_down(tmp_path: Path) -> None:
     ranged = log.scan("traces").filter(pl.col("example_id").is_between(pl.lit("q1"), pl.lit("q1")))
     assert "SELECTION" in ranged.explain()
     assert set(ranged.collect()["trace_id"]) == {"a0", "a1", "r0"}
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_shards_without_the_examples_wanted_are_not_read(tmp_path: Path, sealed: bool) -> None:
+    rows = make_rows()["traces"].sample(fraction=1, shuffle=True, seed=1)
+    log = write_log(tmp_path / "log", name="x", tables=make_rows(), rows_per_shard=8)
+    if not sealed:
+        (tmp_path / "log" / "manifest.json").unlink()
+        log = open_log(tmp_path / "log")
+    ids = sorted(set(rows["example_id"]))
+    for low, high in itertools.product(["", *ids], [*ids, "~"]):
+        wanted = rows.filter(pl.col("example_id") >= low, pl.col("example_id") <= high)["trace_id"]
+        read = log.scan("traces", ["trace_id", "example_id"], within=(low, high)).collect()
+        assert sorted(read["trace_id"]) == sorted(wanted)
+    shards = sum(len(run) for _, run in log._runs_of_shards("traces", (ids[0], ids[0])))
+    assert shards == (1 if sealed else len(log.shards["traces"]))
+    assert len(log.shards["traces"]) > 2
 
 
 def test_unknown_tables_and_columns_name_the_nearest(tmp_path: Path) -> None:

@@ -249,9 +249,8 @@ class Rounds:
         pairs = _number_of_pairs(np.bincount(different // clusters, minlength=len(self.hop_of_row)))
         first = starts_of_equal_runs(different)
         number = np.diff(np.append(first, len(different)))
-        pairs -= np.bincount(
-            different[first] // clusters, weights=_number_of_pairs(number), minlength=len(self.hop_of_row)
-        )
+        same = _number_of_pairs(number)
+        pairs -= np.bincount(different[first] // clusters, weights=same, minlength=len(self.hop_of_row))
         logged = self.rows.numbers("contradictions")
         return np.where(np.isnan(logged), pairs, logged)
 
@@ -326,11 +325,8 @@ class Rounds:
     def _repeated_in_hop(self) -> tuple[np.ndarray, np.ndarray]:
         """The documents that come again in their hop, and a number for each such (hop, document)."""
         again = np.flatnonzero(self._repeated_in_example >= 0)
-        pair = (
-            self.hop_of_row[self.document_row[again]] * (int(self._repeated_in_example.max(initial=0)) + 1)
-            + self._repeated_in_example[again]
-        )
-        number = repeated_key_numbers(pair)
+        documents, hop = int(self._repeated_in_example.max(initial=0)) + 1, self.hop_of_row[self.document_row[again]]
+        number = repeated_key_numbers(hop * documents + self._repeated_in_example[again])
         return again[number >= 0], number[number >= 0]
 
     def rank_documents(self, keys: np.ndarray, paid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -471,16 +467,12 @@ def frontier_of_each_round(
     """The frontier of `most` clusters after each round. `of_round`: it holds those of the round alone. `added`: counts
     add up; else a cluster's support is that of the round in which it came last.
     """
-    number = len(rounds.hop_of_row)
+    number, of_hops = len(rounds.hop_of_row), len(rounds.first_row_of_hop)
     top, counts = answers.most_frequent(number, most)
-    clusters, support = (
-        np.full((len(rounds.first_row_of_hop), most), NONE),
-        np.full((len(rounds.first_row_of_hop), most), -np.inf),
-    )
-    leader, lasting = np.full(len(rounds.first_row_of_hop), NONE), np.zeros(len(rounds.first_row_of_hop), np.int64)
-    out = Frontiers(
-        top, np.empty_like(top), np.empty_like(counts), np.empty(number, np.int64), np.empty(number, np.int64)
-    )
+    clusters, support = np.full((of_hops, most), NONE), np.full((of_hops, most), -np.inf)
+    leader, lasting = np.full(of_hops, NONE), np.zeros(of_hops, np.int64)
+    by_row = np.empty((2, number), np.int64)
+    out = Frontiers(top, np.empty_like(top), np.empty_like(counts), *by_row)
     for step in range(int(rounds.rounds_of_hop.max(initial=0))):
         hops = np.flatnonzero(rounds.rounds_of_hop > step)
         rows = rounds.first_row_of_hop[hops] + step

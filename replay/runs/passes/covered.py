@@ -73,10 +73,11 @@ def _pass_over_log(plan: ReplayPlan, policies: Sequence[Policy]) -> PassResult:
     versions = PolicyVersions.versions_of_policies(policies)
     every = versions.evaluated_policies
     pass_result = PassResult(versions, number_columns(every, plan.prices is not None))
-    for number, block in enumerate(read_blocks(plan, every)):
-        if number == 0:
+    for block in read_blocks(plan, every):
+        if not pass_result.blocks:
             check_rules(block, every)
         pass_result.add_block(block)
+        del block  # before the next one is read
     return pass_result
 
 

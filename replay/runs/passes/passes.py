@@ -72,6 +72,7 @@ def read_blocks(plan: ReplayPlan, policies: Sequence[Policy], identified: bool =
                     advance(min(chunk, len(block.examples) - first))
                     if first + chunk < len(block.examples) or stop < len(examples):
                         gc.collect(1)  # a walk and its statistics hold each other, and arrays call no collector
+                del block  # before the next one is read
 
 
 @dataclass(frozen=True)

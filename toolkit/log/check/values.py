@@ -259,6 +259,9 @@ def _state_is_encoded(file: Any) -> bool:
     paths = [schema.column(place).path for place in range(len(schema))]
     states = [path for path in paths if path.startswith("state")]
     chunks = (
-        chunk for group in range(file.num_row_groups) for path in states for chunk in column_chunks(file, group, path)
+        chunk
+        for group in range(file.num_row_groups)
+        for path in states
+        for chunk in column_chunks(file.metadata, group, path)
     )
     return any("DICT" in encoding for chunk in chunks for encoding in chunk.encodings)

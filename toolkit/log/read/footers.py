@@ -35,15 +35,16 @@ _OTHER_PROCESS = "the log's tables are frames in the memory of another process: 
 class Footer:
     """What a shard's footer says: the number of rows, and the columns' types as polars reads them.
 
-    A remote shard is copied when `path` or `readable` is first asked for. Where it need not be, since polars knows
-    all of its types and its place gives ranges of bytes, `ranged` is the footer as pyarrow has it, for scans.
+    A remote shard is copied when `path` or `readable` is first asked for. It need not be where it is `ranged`: polars
+    knows all of its types and its place gives ranges of bytes. `metadata` is the footer as pyarrow has it.
     """
 
     columns: Mapping[str, pl.DataType]
     rows: int
     shard: Shard
+    metadata: Any
     plain: Any = None
-    ranged: Any = None
+    ranged: bool = False
 
     @property
     def path(self) -> str:
@@ -55,12 +56,26 @@ class Footer:
     @property
     def in_ranges(self) -> bool:
         """Whether a scan would fetch byte ranges of a remote file, because no local copy exists yet."""
-        return self.ranged is not None and "copy" not in self.__dict__
+        return self.ranged and "copy" not in self.__dict__
 
     @cached_property
     def readable(self) -> str:
         """A file that polars and DuckDB read: the shard, or a copy with plainer types where polars can't read it."""
         return self.path if self.plain is None else _write_plain_copy(self.path, self.plain)
+
+    @cached_property
+    def ids(self) -> tuple[str, str] | None:
+        """Two ids between which all of its examples lie, by the bounds that the footer of a sealed local shard states,
+        whose hash must have been compared; None where it states none.
+        """
+        if self.shard.sha256 is None or self.shard.place.system is not None:
+            return None
+        groups = range(self.metadata.num_row_groups)
+        bounds = [chunk.statistics for group in groups for chunk in column_chunks(self.metadata, group, "example_id")]
+        with suppress(UnicodeDecodeError):  # where a bound is cut off within a letter
+            if bounds and all(one and one.has_min_max and isinstance(one.min, str) for one in bounds):
+                return min(one.min for one in bounds), max(one.max for one in bounds)
+        return None
 
 
 def read_footer(shard: Shard) -> Footer:
@@ -72,8 +87,8 @@ def read_footer(shard: Shard) -> Footer:
         if shard.sha256 is None:  # else the hash tells
             _check_agreement(metadata)
         plain, changed, columns = _read_types(schema.serialize().to_pybytes())
-        ranged = None if changed or copy is not None or shard.place.system is None else metadata
-        footer = Footer(columns, metadata.num_rows, shard, plain if changed else None, ranged)
+        ranged = not changed and copy is None and shard.place.system is not None
+        footer = Footer(columns, metadata.num_rows, shard, metadata, plain if changed else None, ranged)
         if copy is not None:  # it is here already
             footer.__dict__["copy"] = copy
         if changed:
@@ -231,22 +246,22 @@ def shard_damage(shard: Shard, footer: Footer, columns: Iterable[str] | None = N
                         batch.validate(full=True)  # strings are UTF-8, lists end where they say
                         nulls += batch.column(0).null_count
                         bounds += _value_range(batch.column(0))
-                    for chunk in column_chunks(file, group, column):
+                    for chunk in column_chunks(file.metadata, group, column):
                         _check_statistics(chunk.statistics, nulls, bounds)
     except (pa.ArrowException, OSError, ValueError) as error:
         return Problem(shard.file, column, None, f"is damaged ({first_sentence(error)}): {_RESTORE}", "damaged")
     return None
 
 
-def column_chunks(file: Any, group: int, column: str) -> Iterator[Any]:
+def column_chunks(metadata: Any, group: int, column: str) -> Iterator[Any]:
     """Yields the footer's entries of a column, by whole path, in a row group whose rows were read.
 
     pyarrow ends the process over some damages of it, but where rows are read it raises an error.
     """
-    if file.metadata.row_group(group).num_rows:
-        places = range(file.metadata.num_columns)
-        of_name = [place for place in places if file.metadata.schema.column(place).path == column]
-        yield from (file.metadata.row_group(group).column(place) for place in of_name)
+    if metadata.row_group(group).num_rows:
+        places = range(metadata.num_columns)
+        of_name = [place for place in places if metadata.schema.column(place).path == column]
+        yield from (metadata.row_group(group).column(place) for place in of_name)
 
 
 def _value_range(values: Any) -> list[Any]:

@@ -108,12 +108,16 @@ class Log:
         raise_first(self._common_types(table).conflicts.values())
         return dict(self._common_types(table).types)
 
-    def scan(self, table: str, columns: Sequence[str] | None = None, *, rows: bool = False) -> pl.LazyFrame:
+    def scan(
+        self, table: str, columns: Sequence[str] | None = None, *, rows: bool = False,
+        within: tuple[str, str] | None = None,
+    ) -> pl.LazyFrame:  # fmt: skip
         """A lazy frame of a table in the contract's types, with `columns` in the order asked, by default all.
 
         Columns of the contract that no shard holds are null columns, further columns travel along, a missing
-        table is empty. With `rows`, `__row` is each row's place in the table. LogError where the bytes are not those
-        that were sealed, and with file, column and row where a value can't be converted; row order is unspecified.
+        table is empty. With `rows`, `__row` is each row's place in the table. `within`: only the examples from one id
+        up to another, `example_id` being among the columns. LogError where the bytes are not those that were sealed,
+        and with file, column and row where a value can't be converted; row order is unspecified.
         """
         check_table(table)
         resolved = self._common_types(table)
@@ -126,10 +130,12 @@ class Log:
         types = {name: contract[name] for name in wanted}
         raise_first(self.damages(table, wanted))
         raise_first(self.conversion_problems(table, wanted))
-        frames = [self._scan_run(run, types, start, rows) for start, run in self._runs_of_shards(table)]
+        frames = [self._scan_run(run, types, start, rows) for start, run in self._runs_of_shards(table, within)]
         if not frames:
             return pl.LazyFrame(schema=types | ({ROW: pl.UInt64()} if rows else {}))
-        return pl.concat(frames, how="vertical") if len(frames) > 1 else frames[0]
+        frame = pl.concat(frames, how="vertical") if len(frames) > 1 else frames[0]
+        low, high = map(pl.lit, within or ("", ""))
+        return frame if within is None else frame.filter(pl.col("example_id").is_between(low, high))
 
     def scans(self, table: str) -> list[pl.LazyFrame]:
         """Lazy frames of each shard of a table with its own columns, in the types in which `scan` reads the whole."""
@@ -223,12 +229,21 @@ class Log:
         first = self._scan_unconverted([shard], None).select(pl.col(name).list.len()).drop_nulls().head(1)
         return state_type(kind, lambda: next(iter(collect(first, self)[name]), None))
 
-    def _runs_of_shards(self, table: str) -> Iterator[tuple[int, list[Shard]]]:
-        """Yields runs of neighbouring shards with equal columns and types, each with the number of its first row."""
-        start, alike = 0, lambda one: (list(one[1].columns.items()), one[1].in_ranges)
-        for _, run in itertools.groupby(self._shards(table), key=alike):
+    def _runs_of_shards(self, table: str, within: tuple[str, str] | None = None) -> Iterator[tuple[int, list[Shard]]]:
+        """Yields runs of neighbouring shards with equal columns and types, each with the number of its first row. Of
+        shards that have no example `within` two ids there are none.
+        """
+
+        def alike(one: tuple[Shard, Footer]) -> tuple[object, ...]:
+            low, high = (within and one[1].ids) or within or ("", "")
+            outside = within is not None and (high < within[0] or within[1] < low)
+            return list(one[1].columns.items()), one[1].in_ranges, outside
+
+        start = 0
+        for (*_, outside), run in itertools.groupby(self._shards(table), key=alike):
             shards, footers = zip(*run, strict=True)
-            yield start, list(shards)
+            if not outside:
+                yield start, list(shards)
             start += sum(footer.rows for footer in footers)
 
     def _scan_run(self, run: list[Shard], types: dict[str, pl.DataType], start: int, rows: bool) -> pl.LazyFrame:
@@ -248,7 +263,7 @@ class Log:
         """A lazy frame of shards with equal columns, unconverted; of remote ones in byte ranges where possible."""
         footers = [self.footer(shard) for shard in run]
         if all(footer.in_ranges for footer in footers):
-            known = [(shard, footer.ranged) for shard, footer in zip(run, footers, strict=True)]
+            known = [(shard, footer.metadata) for shard, footer in zip(run, footers, strict=True)]
             return scan_ranges(known, footers[0].columns, row)
         files = [footer.readable for footer in footers]
         if run[0].place.owner is None:
