@@ -96,7 +96,7 @@ def main() -> NoReturn:
         import gc
 
         gc.set_threshold(COLLECT_AFTER)
-        sys.meta_path.insert(0, _NoDocumentation())  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _NoDocumentation())
         from thinkback.app import main as run
 
         run()

@@ -80,6 +80,24 @@ def json_lines(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
     return Path(lines(path, rows))
 
 
+@pytest.mark.parametrize(
+    "name", seeds(3, ["pred_{}", "answer_seed{}", "run_{}", "sample{}", "prediction {}", "output_{}", "answer_{}"])
+)
+def test_a_column_for_each_sample(tmp_path: Path, name: str) -> None:
+    """They are samples of one pool, and no models called by numbers."""
+    rows = [
+        {"id": f"q{i}", "question": TRUTH.question(i), "gold": f"{TRUTH.gold[i]} m"}
+        | {name.format(k + 1): f"{TRUTH.said[i][k]} m" for k in range(K)}
+        | {f"tokens_{k + 1}": TRUTH.tokens(i, k) for k in range(K)}
+        for i in range(N)
+    ]
+    (tmp_path / "wide.csv").write_text(pl.DataFrame(rows).write_csv(separator=";"))
+    done = import_any([str(tmp_path / "wide.csv")], tmp_path / "log", judged=True)
+    numbered = name in {"pred_{}", "output_{}", "answer_{}", "run_{}", "sample{}", "prediction {}"}
+    check(open_log(done.report.log), Expected(tokens=tokens() if numbered else None))
+    assert [*open_log(done.report.log).scan("traces").collect()["sample_index"].unique().sort()] == [*range(K)]
+
+
 def test_counts_under_many_keys_are_one_text(tmp_path: Path) -> None:
     """Each row has an object with keys of its own, 2,010 in all: no column has a field for each."""
     rows = [

@@ -47,28 +47,20 @@ def result_data(result: Findings, folder: SavedFolder, name: str) -> Json:
     number = {row.policy.name: place for place, row in enumerate(rows)}
     curves = pl.read_parquet(folder.verified_path("curves.parquet")) if folder.has_file("curves.parquet") else None
     return {
-        "name": printable(name),
-        "log": printable(result.log_name),
-        "takeaway": None if sentence is None else _in_plain_text(sentence),
-        "basis": basis_sentences(result),
-        "n": result.statistics.n,
-        "level": result.summariser.settings.level,
-        "metric": result.summariser.metric,
-        "cost": str(results.cost.metric),
-        "metrics": [*_metric_entries(results, rows)],
+        "name": printable(name), "log": printable(result.log_name),
+        "takeaway": None if sentence is None else _in_plain_text(sentence), "basis": basis_sentences(result),
+        "n": result.statistics.n, "level": result.summariser.settings.level, "metric": result.summariser.metric,
+        "cost": str(results.cost.metric), "metrics": [*_metric_entries(results, rows)],
         "noFront": no_frontier(results) if rows else "the result has no policy",
         "table": {"columns": [], "rows": []} if table is None else _table_data(table, results),
-        "policies": [*_policy_entries(result, rows, number)],
-        "baseline": number.get(result.baseline or ""),
-        "leader": number.get(result.leader or ""),
-        "pairs": _pair_differences(result, results, rows, number),
-        "sweeps": [*_sweep_entries(result, rows, number)],
-        "headroom": _headroom_data(result, folder, number),
+        "policies": [*_policy_entries(result, rows, number)], "baseline": number.get(result.baseline or ""),
+        "leader": number.get(result.leader or ""), "pairs": _pair_differences(result, results, rows, number),
+        "sweeps": [*_sweep_entries(result, rows, number)], "headroom": _headroom_data(result, folder, number),
         "curves": None if curves is None else _curve_entries(curves),
         "warnings": [*[SIMULATED] * result.simulated, *_in_plain_texts(above, but=SIMULATED)],
         "notes": [*_in_plain_texts([*below, *_other_samples(result, folder)], but=sentence)],
         "leftOut": [*_left_out(result)],
-    }
+    }  # fmt: skip
 
 
 def _other_samples(result: Findings, folder: SavedFolder) -> Iterator[str]:

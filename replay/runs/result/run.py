@@ -137,6 +137,8 @@ def run(
     records = tuple(map(policy_record, replay.policies))
     columns = with_columns(outcome_columns_of(replay.policies), plain)
     columns = with_columns(user_columns(metrics, columns), columns)
+    if metric is not None and metric not in {column.metric for column in columns}:
+        metric = metric.lower().replace("-", "_")  # as papers write `macro-F1`
     summariser = Summariser(replay.outcomes, records, metric or ACCURACY, cost, baseline, columns, settings)
     check_ranking(summariser.metric, replay.outcomes.schema.names(), examples.labels, columns, settings)
     statistics = summariser.summary()

@@ -193,24 +193,17 @@ def _sample_row(
     usage = _model_usage(sample, run.model)
     target = value_at(sample, "target")
     return {
-        "task": run.task,
-        "dataset": run.dataset,
-        "model": run.model,
-        "pool": pool,
-        "id": text(value_at(sample, "id")),
-        "epoch": value_at(sample, "epoch"),
+        "task": run.task, "dataset": run.dataset, "model": run.model, "pool": pool,
+        "id": text(value_at(sample, "id")), "epoch": value_at(sample, "epoch"),
         "input": _with_attachments(_input_text(value_at(sample, "input")), attached),
         "target": text(target[0] if isinstance(target, list) and target else target or None),
         "text": _with_attachments(_completion_text(value_at(sample, "output")), attached),
         "answer": _with_attachments(seen.scored_answer(sample), attached),
-        "value": scores[scorer] if scorer else None,
-        "scorer": scorer,
-        "scores": scores or None,
-        "stop_reason": value_at(sample, "output", "choices", 0, "stop_reason"),
-        "input_tokens": _prompt_tokens(usage),
+        "value": scores[scorer] if scorer else None, "scorer": scorer, "scores": scores or None,
+        "stop_reason": value_at(sample, "output", "choices", 0, "stop_reason"), "input_tokens": _prompt_tokens(usage),
         "output_tokens": as_count(usage.get("output_tokens")),
         "working_time": number(value_at(sample, "working_time")),
-    }
+    }  # fmt: skip
 
 
 def _score_number(value: Any) -> float | None:

@@ -10,7 +10,7 @@ import polars as pl
 
 from toolkit.errors import AmbiguousError, FormatError
 from toolkit.imports.files.literals import parse_lists
-from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar
+from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar, plain_name
 from toolkit.imports.map.expressions import SourceRows
 
 PLACES = ("source_file", "source_path", "source_row")
@@ -207,3 +207,38 @@ def setting_text(key: str, value: object) -> str:
 
     text = f"{key}={value}"
     return f'--set "{text}"' if "'" in text and not set('"$`\\!') & set(text) else f"--set {shlex.quote(text)}"
+
+
+NUMBERED = re.compile(r"(?:(?:seed|run|sample|trial|rep|repeat|rollout|attempt|try|gen|r|s|k)_?)?\d+")
+"""What numbers a column of samples that stand side by side: `pred_1`, `pred_2`, or `answer_seed42`."""
+_RUNS = ("seed", "run", "trial")
+"""What columns of texts, one for each sample, are called in place of answers."""
+
+
+def columns_by_model(columns: Columns) -> dict[str, dict[str, str]]:
+    """Each model's columns without affix, where models stand side by side (`big_answer`, `small_answer`), or each
+    sample's, where samples do (`pred_1`, `pred_2`).
+    """
+    sides: dict[tuple[bool, str], dict[str, str]] = {}
+    for one in columns.every:
+        parts = re.sub(r"(?<=[a-z])(?=\d+$)", "_", plain_name(one.name))
+        words = parts.split("_") if one.value not in columns.assigned else []
+        for cut in range(1, len(words)):
+            sides.setdefault((True, "_".join(words[:cut])), {})[one.value] = "_".join(words[cut:])
+            sides.setdefault((False, "_".join(words[cut:])), {})[one.value] = "_".join(words[:cut])
+    roles = [ROLES[name] for name in ("answer", "text", "verdict")]
+    for first in (True, False):
+        outputs: dict[str, set[str]] = {}
+        for (before, affix), names in sides.items():
+            for name in names.values() if before is first else ():
+                if name in _RUNS or any(role.name_fit(name) is not None for role in roles):
+                    outputs.setdefault(name, set()).add(affix)
+        best = max(outputs.values(), key=len, default=set())
+        if len(best) > 1:
+            texts = {one.value for one in columns.every if one.values.dtype == pl.String}
+            return {
+                affix: {value: "answer" if name in _RUNS and value in texts else name for value, name in names.items()}
+                for (before, affix), names in sides.items()
+                if before is first and affix in best
+            }
+    return {}

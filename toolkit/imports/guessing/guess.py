@@ -18,15 +18,17 @@ from toolkit.errors import AmbiguousError, UnsuitableError, listed
 from toolkit.imports.guessing import answers as reading
 from toolkit.imports.guessing.amounts import put_amounts, put_column, put_verifiers
 from toolkit.imports.guessing.columns import (
+    NUMBERED,
     Column,
     Columns,
     agreeing_column,
     check_python_lists,
+    columns_by_model,
     columns_of,
     named_pairs,
     setting_text,
     words_of,
-)
+)  # fmt: skip
 from toolkit.imports.guessing.draft import DEFAULT, GUESSED, Draft, constant_text, key_of, mapping_text, reason_of
 from toolkit.imports.guessing.roles import ROLES, is_scalar, plain_name
 from toolkit.imports.guessing.shapes import Shape, shape_of
@@ -220,40 +222,20 @@ def _put_sample_lists(draft: Draft, columns: Columns, shape: Shape) -> tuple[Col
     pairs = _put_preferences(draft, columns)
     if pairs is not None:
         return pairs, None
-    wide = _columns_by_model(columns) if not shape.opened else {}
+    wide = columns_by_model(columns) if not shape.opened else {}
     if not wide or columns.of("answer", "text", "verdict"):
         return _put_trace(draft, columns, shape)
     unjudged, rest = None, columns
-    for affix, names in wide.items():
+    samples = all(map(NUMBERED.fullmatch, wide))
+    for number, (affix, names) in enumerate(wide.items()):
         view = replace(
             columns,
             every=tuple(replace(one, name=names[one.value]) for one in columns.every if one.value in names)
             + tuple(one for one in columns.every if not any(one.value in others for others in wide.values())),
         )
-        left, unjudged = _put_trace(draft, view, shape, affix)
+        left, unjudged = _put_trace(draft, view, shape, affix, number if samples else None)
         rest = replace(rest, assigned=rest.assigned | left.assigned)
     return rest, unjudged
-
-
-def _columns_by_model(columns: Columns) -> dict[str, dict[str, str]]:
-    """Each model's columns without affix, where models stand side by side (`big_answer`, `small_answer`)."""
-    sides: dict[tuple[bool, str], dict[str, str]] = {}
-    for one in columns.every:
-        words = plain_name(one.name).split("_") if one.value not in columns.assigned else []
-        for cut in range(1, len(words)):
-            sides.setdefault((True, "_".join(words[:cut])), {})[one.value] = "_".join(words[cut:])
-            sides.setdefault((False, "_".join(words[cut:])), {})[one.value] = "_".join(words[:cut])
-    roles = [ROLES[name] for name in ("answer", "text", "verdict")]
-    for first in (True, False):
-        outputs: dict[str, set[str]] = {}
-        for (before, affix), names in sides.items():
-            for name in names.values() if before is first else ():
-                if any(role.name_fit(name) is not None for role in roles):
-                    outputs.setdefault(name, set()).add(affix)
-        best = max(outputs.values(), key=len, default=set())
-        if len(best) > 1:
-            return {affix: names for (before, affix), names in sides.items() if before is first and affix in best}
-    return {}
 
 
 def _put_preferences(draft: Draft, columns: Columns) -> Columns | None:
@@ -277,8 +259,13 @@ def _put_preferences(draft: Draft, columns: Columns) -> Columns | None:
     return columns.without([judged, *texts, *(models if apart else [])])
 
 
-def _put_trace(draft: Draft, columns: Columns, shape: Shape, affix: str | None = None) -> tuple[Columns, str | None]:
-    """Maps one table of traces, with an `affix` only its columns; returns the rest, and what a report would lack."""
+def _put_trace(
+    draft: Draft, columns: Columns, shape: Shape, affix: str | None = None, number: int | None = None
+) -> tuple[Columns, str | None]:
+    """Maps one table of traces, with an `affix` only its columns; returns the rest, and what a report would lack.
+
+    With a `number` they are samples of this number where a question has one row, else those of a pool.
+    """
     trace: dict[str, tuple[Any, str]] = {}
     verifiers: list[tuple[str, str]] = []
     draft.traces.append((trace, verifiers))
@@ -288,7 +275,9 @@ def _put_trace(draft: Draft, columns: Columns, shape: Shape, affix: str | None =
     if out.verdict is not None and shape.opened and not out.verdict.opened:
         out = replace(out, verdict=None)
     columns = _put_conditions(draft, trace, columns, shape)
-    if affix is not None:
+    if number is not None and columns.group is not None and columns.group.n_unique() == columns.height:
+        trace["sample_index"] = (f"{number}", f"{GUESSED}: a column for each sample")
+    elif affix is not None:
         trace |= {"pool": (f"'{affix}'", GUESSED)} | (
             {"model": (f"'{affix}'", GUESSED)} if "'" in trace["model"][0] else {}
         )

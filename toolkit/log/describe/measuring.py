@@ -73,21 +73,13 @@ def describe(log: Log) -> Description:
     sizes = assumptions.size_frame(sums["group_sizes"])
     settings = settings.join(sizes, on=["pool", "action"], how="left", maintain_order="left")
     return Description(
-        name=log.name,
-        sealed=log.sealed,
-        simulated=log.simulated,
-        examples=sums.examples,
-        judged=sums.judged,
-        tables=pl.DataFrame(shards, schema=schema),
-        pools=_pools_frame(sums["sizes"]),
+        name=log.name, sealed=log.sealed, simulated=log.simulated, examples=sums.examples, judged=sums.judged,
+        tables=pl.DataFrame(shards, schema=schema), pools=_pools_frame(sums["sizes"]),
         verifiers=_verifiers_frame(sums),
-        caps=caps.caps_frame(_scored_limits(sums["limits"], sums["verified"]), sums.examples),
-        order=order,
-        settings=settings,
-        recorded=_count_recorded(log),
-        notes=log.warnings,
+        caps=caps.caps_frame(_scored_limits(sums["limits"], sums["verified"]), sums.examples), order=order,
+        settings=settings, recorded=_count_recorded(log), notes=log.warnings,
         remarks=tuple(assumptions.assumption_remarks(order, settings, unfolding)),
-    )
+    )  # fmt: skip
 
 
 def _unfolding(log: Log) -> list[str]:

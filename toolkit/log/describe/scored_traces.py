@@ -139,21 +139,12 @@ def _build_scored_traces(
         if _longest_list(joined["token_logprobs"]) > _longest_list(lists):
             lists, teller = joined["token_logprobs"], str(verifier)
     return ScoredTraces(
-        dataset=dataset,
-        pool=pool,
-        trace=frame["trace_id"],
-        example=unit_numbers(frame["example_id"]),
-        unit=unit_numbers(clusters),
-        right=frame["correct"].to_numpy().astype(bool),
-        answers=frame["answer"],
+        dataset=dataset, pool=pool, trace=frame["trace_id"], example=unit_numbers(frame["example_id"]),
+        unit=unit_numbers(clusters), right=frame["correct"].to_numpy().astype(bool), answers=frame["answer"],
         votes=_vote_shares(frame, opaque),
-        whole=frame["sum_logprob"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
-        tokens=lists.list.reverse(),
-        teller=teller,
-        fold=folds,
-        scores=by_name,
-        left_out=left_out,
-    )
+        whole=frame["sum_logprob"].cast(pl.Float64).fill_null(float("nan")).to_numpy(), tokens=lists.list.reverse(),
+        teller=teller, fold=folds, scores=by_name, left_out=left_out,
+    )  # fmt: skip
 
 
 def _vote_shares(frame: pl.DataFrame, opaque: pl.Series) -> Floats:

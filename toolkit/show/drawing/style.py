@@ -137,7 +137,7 @@ def _save_picture(figure: Figure, path: str | Path | BinaryIO) -> None:
     pixels = io.BytesIO()
     figure.savefig(pixels, format="rgba", dpi=DPI)
     size: Any = figure.canvas.get_width_height(physical=True)
-    picture = Image.frombuffer("RGBA", size, pixels.getbuffer(), "raw", "RGBA", 0, 1).convert("RGB")
+    picture = Image.frombuffer("RGBA", size, pixels.getvalue(), "raw", "RGBA", 0, 1).convert("RGB")
     picture.save(path, "png", compress_level=_PACKING, dpi=(DPI, DPI))
 
 
