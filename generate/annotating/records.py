@@ -104,9 +104,7 @@ def first_difference(before: Mapping[str, str], now: Mapping[str, str]) -> str |
 def source_with_records(
     source: Any, additions: Additions, signals: Sequence[tuple[TraceSignal, SignalRecord, Mapping[str, Any]]]
 ) -> dict[str, Any]:
-    """The manifest's `source` with the records of added signals. Records of one signal from several runs or shards are
-    merged.
-    """
+    """The manifest's `source` with the records of added signals, those of one from several runs or shards merged."""
     whole = dict(source) if isinstance(source, Mapping) else {} if source is None else {"log": source}
     for step, record, described in signals:
         section = dict(whole.get(step.section) or {})

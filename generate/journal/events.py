@@ -50,9 +50,7 @@ class Requested:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A trace that can have no row of a signal, and why. cause: where a call failed, the words under which the failure
-    is counted.
-    """
+    """A trace without a row of a signal, and why. cause: of a failed call, the words under which it is counted."""
 
     trace_id: str
     reason: str
@@ -77,9 +75,7 @@ class Recounted:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A trace whose judgement cannot be read. first: whether it is the first trace of its judgement, which is counted
-    once.
-    """
+    """A trace whose judgement cannot be read. first: whether it is the judgement's first, which is counted once."""
 
     trace_id: str
     first: bool

@@ -32,6 +32,11 @@ EVIDENCES: Mapping[str, RoundRanking] = {
     "fair": RoundRanking(),
 }
 """The policies `retrieve` that rank the documents of an evidence, by its name."""
+STANDS_ON = {
+    "near": (("self-ask", "self-ask-rerank"), "with `neighbours = 0`"),
+    "split": (("first-stage",), "of one hop, the question itself, without `decompose_prompt`"),
+}
+"""What a pool of rounds may not have under an evidence: documents of neighbours, sub-questions."""
 
 
 def _read_evidence(given: Any, place: str) -> str | RoundRanking:
@@ -63,6 +68,7 @@ class Answering(Loop):
     meaning: str | None = setting(None)
     negative: bool = setting(False, key=False, identity=False)  # whether the pool has a relevance below 0
     leading: RoundRanking = setting(RoundRanking(), key=False, identity=False)  # by which answers went into the path
+    most_repeated: int = setting(0, key=False, identity=False)  # bytes of a path, at most
 
     kind = "answer"
     prompt_fields = ("passages", "path")
@@ -90,17 +96,31 @@ class Answering(Loop):
             return self
         if len(pools) != 1 or not log.has("rounds"):
             raise RequiredError(f"`of` is {listed(pools) or 'missing'}: name one pool of `rounds`")
-        columns = ["relevance", "retrieval_rank", "answer_scores"]
-        rows = log.scan("rounds", ["pool", *columns]).filter(pool=pools[0])
-        least = collect(rows.select(pl.col(name).list.min().min() for name in columns), log).row(0, named=True)
+        columns, ranks = ["relevance", "retrieval_rank", "answer_scores"], pl.col("retrieval_rank").list
+        names, asked = ["example_id", "pool", "hop", "answers", *columns], pl.col("sub_question")
+        rows = log.scan("rounds", [*names, "sub_question"]).filter(pool=pools[0])
+        longest = [one.str.len_bytes().max().fill_null(0) for one in (asked, pl.col("answers").explode())]
+        least = rows.join(log.scan("examples", ["example_id", "question"]), on="example_id").select(
+            *(pl.col(name).list.min().min() for name in columns),
+            path=(pl.col("hop").max() + 1) * (sum(longest) + len(path_text([("", "")]))),
+            near=(ranks.len() > ranks.drop_nulls().list.len()).any(),
+            split=((pl.col("hop") > 0) | (asked != pl.col("question")).fill_null(False)).any(),
+        )
+        found = collect(least, log).row(0, named=True)
         ranking = self.ranking or RoundRanking()
         for column in (ranking.rank_column, ranking.weights):
-            if column is not None and least[column] is None:
+            if column is not None and found[column] is None:
                 raise UnsuitableError(f"pool `{pools[0]}` of `rounds` has no `{column}`, by which `evidence` ranks")
+        for fact, (evidences, made) in STANDS_ON.items():
+            if found[fact] and self.evidence in evidences:
+                raise UnsuitableError(
+                    f"`{self.evidence}` stands on rounds {made}, and pool `{pools[0]}` is made otherwise: name another"
+                    " as `of`, or give `evidence` the keys by which a policy `retrieve` ranks"
+                )
         settings = log.manifest.pools.get(pools[0]) if log.manifest is not None else None
         explore = settings.get("explore") if isinstance(settings, Mapping) else None
         leading = from_table(RoundRanking, explore) if isinstance(explore, Mapping) else RoundRanking()
-        return replace(self, negative=(least["relevance"] or 0) < 0, leading=leading)
+        return replace(self, negative=(found["relevance"] or 0) < 0, leading=leading, most_repeated=found["path"] or 0)
 
     def run(self, example: Example) -> Steps:
         rounds = rounds_of(example.rounds)
@@ -143,9 +163,9 @@ class Answering(Loop):
         return 1 + (self.meaning is not None)
 
     @property
-    def expand(self) -> int:
-        """The most samples of a request."""
-        return self.answers
+    def most_asked(self) -> tuple[int, int]:
+        """The requests to a model of an example, and samples of these."""
+        return 1, self.answers
 
     @property
     def most_traces(self) -> int:

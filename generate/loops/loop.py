@@ -19,9 +19,7 @@ PromptFields = tuple[str, ...] | Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Loop(Checked, ABC):
-    """A loop that ships. Settings called `prompt`, or whose name ends so, name prompt files. max_tokens: of each
-    request.
-    """
+    """A loop that ships. Settings whose name is or ends in `prompt` name prompt files. max_tokens: of each request."""
 
     prompt: str = setting()
     max_tokens: int = setting(low=1)

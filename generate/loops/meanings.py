@@ -16,7 +16,7 @@ CLUSTERS = ("equal", "entail", "no_contradiction")
 @dataclass(frozen=True)
 class ClusteredAnswers:
     """The cluster of each answer; contradictions: pairs of distinct ones that contradict each other, None where no
-    model says; what it cost.
+    model says so of each pair; what it cost.
     """
 
     clusters: tuple[int, ...]
@@ -29,7 +29,7 @@ class MeaningClusters:
     """The clusters of a sub-question so far: `first` has the first answer of each, `number` that of every answer.
 
     rule: an answer joins the lowest cluster whose first answer it equals, entails and is entailed by, or contradicts
-    neither way; else it opens one. model: a table of `[score]` that judges pairs.
+    neither way; else it opens one. model: a table of `[score]` that judges pairs; those it gives no score stay apart.
     """
 
     rule: str
@@ -48,8 +48,9 @@ class MeaningClusters:
                 self.number[answer] = next(joined, len(self.first))
                 if self.number[answer] == len(self.first):
                     self.first.append(answer)
-        pairs = combinations(distinct, 2)
-        count = None if self.model is None else sum(self._contradict_each_other(*pair) for pair in pairs)
+        pairs = [self._both_ways(*pair) for pair in combinations(distinct, 2)]
+        judged = self.model is not None and not any(None in pair for pair in pairs)
+        count = sum(CONTRADICTS in pair for pair in pairs) if judged else None
         return ClusteredAnswers(tuple(self.number[answer] for answer in answers), count, paid)
 
     def _judge_entailment(self, question: str, distinct: Sequence[str]) -> Steps:
@@ -68,9 +69,10 @@ class MeaningClusters:
         return (scores,)
 
     def _has_same_meaning(self, answer: str, first: str) -> bool:
+        verdicts = self._both_ways(answer, first)
         if self.rule == "entail":
-            return self.verdicts[answer, first] == ENTAILS == self.verdicts[first, answer]
-        return self.rule == "no_contradiction" and not self._contradict_each_other(answer, first)
+            return verdicts == (ENTAILS, ENTAILS)
+        return self.rule == "no_contradiction" and not {None, CONTRADICTS} & {*verdicts}
 
-    def _contradict_each_other(self, answer: str, other: str) -> bool:
-        return CONTRADICTS in (self.verdicts[answer, other], self.verdicts[other, answer])
+    def _both_ways(self, one: str, other: str) -> tuple[float | None, float | None]:
+        return self.verdicts.get((one, other)), self.verdicts.get((other, one))

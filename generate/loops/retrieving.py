@@ -127,9 +127,7 @@ def rounds_of(rows: Sequence[Mapping[str, Any]]) -> Rounds:
 
 
 def leading_answers(rounds: Rounds, ranking: RoundRanking) -> list[str]:
-    """The first answer of the cluster that leads the frontier at the end of each hop of an example; `unknown` where
-    none does.
-    """
+    """The first answer of the cluster that leads the frontier at the end of each hop of an example, or `unknown`."""
     leaders = ranking.frontiers(rounds).leader
     first: dict[tuple[int, int], str] = {}
     columns = rounds.rows.frame["clusters"], rounds.rows.frame["answers"]
@@ -330,9 +328,16 @@ class Retrieving(Loop):
         return self.hops * (1 + (self.decompose_prompt is not None) + rounds * each) + 1
 
     @property
-    def expand(self) -> int:
-        """The most samples of a request."""
-        return self.answers
+    def most_asked(self) -> tuple[int, int]:
+        """The most requests to models, and samples of these, of an example whose batches are full."""
+        read, splits = self.budget if self.neighbours else min(self.first, self.budget), bool(self.decompose_prompt)
+        rounds = -(-read // self.batch)
+        return self.hops * (splits + rounds), self.hops * (splits + rounds * self.answers)
+
+    @property
+    def most_repeated(self) -> int:
+        """The most tokens in a prompt that a model wrote: sub-questions, and answers of those before."""
+        return 0 if self.decompose_prompt is None else (2 * self.hops - 1) * self.max_tokens
 
     @property
     def most_traces(self) -> int:

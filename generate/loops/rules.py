@@ -36,9 +36,7 @@ def named_in_file(rule: str, find: Callable[[str], Path], what: str) -> Any:
 def read_loop(
     kind: str | None, rule: str | None, settings: Mapping[str, Any], place: str, find: Callable[[str], Path]
 ) -> Any:
-    """The loop of a recipe's table, with its settings checked. ThinkbackError where there is none of that name, or its
-    settings do not fit.
-    """
+    """The loop of a recipe's table, with its settings checked. ThinkbackError where its name or these do not fit."""
     if rule is None:
         if kind is None:
             raise RequiredError(f"`{place}` needs a `kind`, or a `rule` of your own; {suggest('', KINDS)}")

@@ -71,9 +71,7 @@ def seed_of(recipe_seed: int, example_id: str, pool: str, index: int) -> int:
 
 
 class _TemperatureSchedule(ABC):
-    """The temperature of each sample of an example; those of the first k samples do not depend on the number of
-    samples.
-    """
+    """The temperature of each sample of an example; those of the first k do not depend on the number of samples."""
 
     @abstractmethod
     def temperature(self, recipe_seed: int, example_id: str, pool: str, index: int) -> float:

@@ -92,9 +92,7 @@ class CrossEncoderScore(Checked):
     context: int | None = setting(None, low=1)
 
     def opened(self, recipe: Recipe, place: str) -> _CrossEncoder:
-        """The model, loaded from a folder or the hub's cache. ThinkbackError where it is not there, or has several
-        outputs.
-        """
+        """The model, from a folder or the hub's cache. ThinkbackError where it is not there, or has several outputs."""
         try:
             from sentence_transformers import CrossEncoder
         except ImportError:

@@ -11,7 +11,7 @@ import polars as pl
 
 from generate.datasets.multihop import ALIASES, PASSAGES, passage_id
 from generate.datasets.published import read_rows
-from toolkit.errors import ConflictError, EmptyError, FormatError, NotFoundError, RequiredError
+from toolkit.errors import ConflictError, EmptyError, FormatError, NotFoundError, RequiredError, error_prefix
 
 LAYOUTS = ("passages", *PASSAGES)
 """What the rows of a corpus are: passages, or the questions of a data set with theirs."""
@@ -50,7 +50,7 @@ def read_passages(files: Sequence[Path], layout: str, place: str) -> pl.DataFram
         [_read_file(one, place) if layout == "passages" else _read_questions(one, layout) for one in files]
     )
     if not rows.height:
-        raise EmptyError(f"`{place}.path`: `{files[0]}` has no passages")
+        raise EmptyError(f"`{place}.path`: `{files[0]}` has no passages: give it rows of `id` and `text`")
     if layout != "passages":
         return rows.unique("id", keep="first", maintain_order=True)
     twice = rows.filter(rows["id"].is_duplicated())["id"]
@@ -63,14 +63,16 @@ def read_passages(files: Sequence[Path], layout: str, place: str) -> pl.DataFram
 
 
 def _read_file(file: Path, place: str) -> pl.DataFrame:
+    parquet = file.suffix == ".parquet"
     try:
-        if file.suffix == ".parquet":
-            rows = pl.read_parquet(file)
-        elif file.stat().st_size:
-            rows = pl.read_ndjson(file, infer_schema_length=None)
-        else:
-            rows = pl.DataFrame({name: [] for name in COLUMNS})
+        if not parquet:
+            with file.open("rb") as lines:
+                if not any(line.strip() for line in lines):
+                    return pl.DataFrame(schema=dict.fromkeys(COLUMNS, pl.String))
+        rows = pl.read_parquet(file) if parquet else pl.read_ndjson(file, infer_schema_length=None)
     except (pl.exceptions.PolarsError, OSError) as error:
+        with error_prefix(f"`{place}.path`: "):
+            read_rows(file)  # which says what line is none of JSON
         raise FormatError(f"`{place}.path`: `{file}` can't be read: {str(error).splitlines()[0]}") from None
     if "id" not in rows.columns and "_id" in rows.columns:
         rows = rows.rename({"_id": "id"})

@@ -69,9 +69,7 @@ def best_by_words(index: Any, query: str, top: int) -> tuple[np.ndarray, np.ndar
 
 
 def best_places(scores: np.ndarray, top: int, above: float) -> tuple[np.ndarray, np.ndarray]:
-    """The places of the `top` highest scores (n,) above a bound, highest first, the earlier of equal ones first, and
-    these scores.
-    """
+    """The places of the `top` highest scores (n,) above a bound, highest first, then by place, and these scores."""
     there = np.flatnonzero(scores > above)
     if len(there) > top:
         least = np.partition(scores[there], len(there) - top)[len(there) - top]

@@ -246,9 +246,7 @@ class ExampleLoops:
             due.ready.append((strand, None))
 
     def _continue_loops(self, due: _DueWork) -> list[JournalCall]:
-        """Let strands go on until each waits for an engine; the texts of all are read at one time, and so are searches
-        and scores.
-        """
+        """Let strands go on until each waits for an engine. Texts are read, searched and scored all at one time."""
         calls = due.calls
         while due.ready or due.reading or due.services:
             after = _DueWork(calls)

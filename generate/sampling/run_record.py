@@ -42,9 +42,7 @@ class ModelsSeen:
         self.settled: set[str] = set()
 
     def record(self, use: str, model: Engine | Embedder | Service) -> None:
-        """Store a model's record; that of a server is updated with each answer. ThinkbackError where another model
-        answered before.
-        """
+        """Store a model's record, a server's with each answer. ThinkbackError where another model answered before."""
         if use in self.settled and not any(key in self.known[use] for key in GROWING):
             return
         now: dict[str, Any] = dict(model.describe())

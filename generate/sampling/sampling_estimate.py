@@ -127,27 +127,28 @@ def _pool_estimate(
 
 def _loop_estimate(plan: SamplingPlan, step: LoopStep, examples: Sequence[PreparedExample]) -> _PoolEstimate:
     """The most requests of a loop, each counted as a call; a prompt repeats at most what all before it wrote, and what
-    is read of a log.
+    is read of a log. A loop may say better what it asks (`most_asked`), and what its prompts repeat (`most_repeated`).
     """
-    recipe = plan.recipe
-    count, most = len(examples), step.most_requests
-    limit = int(getattr(step.loop, "max_tokens", 0)) * max(1, int(getattr(step.loop, "expand", 1)))
-    prompts = [recipe.prompts[file] for file in prompts_of(step.loop).values()]
+    recipe, count, loop = plan.recipe, len(examples), step.loop
+    limit, most = int(getattr(loop, "max_tokens", 0)), step.most_requests
+    asked, samples = getattr(loop, "most_asked", (most, most * int(getattr(loop, "expand", 1))))
+    per_call = recipe.engine_of(step.engine).samples_at_once(samples)
+    prompts = [recipe.prompts[file] for file in prompts_of(loop).values()]
     longest = sum(
         max((_prompt_bytes(one.render(example.fields)) for one in prompts), default=0) for example in examples
     )
-    longest += _read_bytes(plan, step)
-    traces = count * int(getattr(step.loop, "most_traces", 1))
-    written = WRITTEN * count * most * int(getattr(step.loop, "max_tokens", 0))
+    known = hasattr(loop, "most_repeated")
+    longest += count * loop.most_repeated if known else count * most * limit + _read_bytes(plan, step)
+    traces = count * int(getattr(loop, "most_traces", 1))
     return _PoolEstimate(
         pool=step.pool,
         action=step.name,
         samples=traces,
-        requests=count * most,
+        requests=count * max(asked, -(-samples // per_call)),
         finalizers=0,
-        prompt_tokens=most * (longest + count * most * int(getattr(step.loop, "max_tokens", 0))),
-        completion_tokens=count * most * limit,
-        disk_bytes=round(traces * ROW_BYTES + written * TOKEN_BYTES),
+        prompt_tokens=samples * longest,
+        completion_tokens=count * samples * limit,
+        disk_bytes=round(traces * ROW_BYTES + WRITTEN * count * asked * limit * TOKEN_BYTES),
     )
 
 

@@ -435,9 +435,7 @@ class SamplingRun:
         return contract_columns(rows, leave).join(more, on="example_id", how="left")
 
     def trace_rows(self, rows: pl.DataFrame, looped: _LoopRows) -> pl.DataFrame:
-        """The traces of examples in the order of steps, examples and samples, numbered without the missing ones; then
-        those of loops.
-        """
+        """The traces of examples by step, example, sample, numbered without the missing ones; then those of loops."""
         recipe, trace_rows, texts = self.plan.recipe, [], []
         ids = rows["example_id"].to_list()
         events = self.journal.answered(ids)

@@ -239,9 +239,7 @@ class Services:
         return self._service(table, name).answer(requests)
 
     def thread_count(self, table: str, name: str) -> int:
-        """How many requests a service answers at one time on threads of their own; 0 for one that answers all that are
-        due at once.
-        """
+        """How many requests a service answers at one time, on threads; 0 for one that answers all due ones at once."""
         return int(getattr(self._service(table, name), "at_once", 0))
 
     def corpus_answer(self, request: Passages | Neighbours) -> Any:

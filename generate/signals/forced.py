@@ -46,9 +46,7 @@ class TeacherForced(TraceSignal, TextReading):
     reads_once = True
 
     def identity(self, additions: Additions) -> dict[str, Any]:
-        """The settings that determine the rows. `end` is left out where it is `auto`, as logs made before that choice
-        lack it.
-        """
+        """The settings that determine the rows, without an `end` of `auto`, as logs made before that choice lack it."""
         flat = super().identity(additions)
         return {name: value for name, value in flat.items() if (name, value) != ("end", "auto")}
 

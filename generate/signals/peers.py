@@ -55,9 +55,7 @@ PAIRS = 4_096
 
 
 class _ContradictionWorker(FeatureWorker):
-    """Computes how likely peers contradict a trace, from pairs of texts. A trace with a pair too long for the model has
-    no value.
-    """
+    """Computes how likely peers contradict a trace, from pairs of texts; without a value where a pair is too long."""
 
     step: PeerContradiction
     among_peers = True

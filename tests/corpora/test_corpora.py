@@ -171,8 +171,10 @@ def test_given_embeddings_choose_the_neighbours(part: int, tmp_path: Path, monke
         ('{"id": "1", "text": null}\n{"id": "2", "text": "b"}\n', ("required", "row 1", "`text`")),
         ('{"id": "1", "text": "a"}\n{"id": "1", "text": "b"}\n', ("conflict", "1 ids", "`1`")),
         ("", ("empty", "p.jsonl")),
+        ("\n   \n", ("empty", "p.jsonl", "`id`", "`text`")),
         ('{"id": "1", "text": "..."}\n', ("empty", "p.jsonl")),
-        ("{", ("format", "p.jsonl")),
+        ("{", ("format", "p.jsonl", "line 1")),
+        ('{"id": "1", "text": "a"}\n\nno\n', ("format", "p.jsonl", "line 3")),
         ('{"id": "", "text": "a"}\n', ("required", "row 1", "`id`")),
         ('{"id": [1], "text": "a"}\n', ("format", "p.jsonl", "`id`")),
         ('{"id": "1", "title": ["a"], "text": "a"}\n', ("format", "p.jsonl", "`title`")),
@@ -183,6 +185,12 @@ def test_bad_passages_are_one_line(text: str, refusal: tuple[str, ...], tmp_path
     with refuses(refusal[0], "`search.wiki.path`", *refusal[1:]):
         open_corpus(tmp_path / "p.jsonl", PLACE)
     assert not (tmp_path / "p.jsonl.index").exists()
+
+
+def test_a_blank_file_beside_others_has_no_passage(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("\n \n")
+    (tmp_path / "b.jsonl").write_text('\n{"id": "1", "text": "a"}\n\n')
+    assert open_corpus(tmp_path, PLACE, index=tmp_path / "index").passages["id"].to_list() == ["1"]
 
 
 def test_a_corpus_that_is_not_there(tmp_path: Path) -> None:

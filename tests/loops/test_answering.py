@@ -32,24 +32,33 @@ SECOND = (
 pool = "{{evidence}}-chains"
 kind = "answer"
 of = ["rounds"]
-evidence = ["self-ask", "self-ask-rerank", "first-stage", "sunar", "fair", "gold"]
+evidence = ["sunar", "fair", "gold"]
 corpus = "wiki"
 prompt = "chain.txt"
 documents = {SHOWN}
 answers = 4
 temperature = 0.7
 max_tokens = 20
-cluster = "entail"
+cluster = "no_contradiction"
 meaning = "three"
 """
 )
+LOOP, GIVEN = SECOND[SECOND.index("[[loop]]") :], 'of = ["rounds"]\nevidence = ["sunar", "fair", "gold"]'
+POOLS = {"rounds": ("sunar", "fair"), "alone": ("self-ask", "self-ask-rerank"), "whole": ("first-stage",)}
+"""The pools of rounds, and the evidences that stand on each."""
 
 
-def write_both(folder: Path, seed: int = 3, **keys: Any) -> list[Scripted]:
-    """A log of rounds, and a recipe that adds answers to it: the engine that was asked for the rounds."""
+def write_both(folder: Path, seed: int = 3, every: bool = False, **keys: Any) -> list[Scripted]:
+    """A log of rounds, and a recipe that adds answers to it, by `every` evidence or those of the pool `rounds`: the
+    engine that was asked for the rounds.
+    """
     recipe, engines = write_retrieval(folder, seed, examples=4, **{**KEYS, **keys}), list[Scripted]()
     (folder / "chain.txt").write_text("Chain {{question}}\n{{path}}--\n{{passages}}", encoding="utf-8")
-    (folder / "second.toml").write_text(SECOND, encoding="utf-8")
+    more = [LOOP.replace(GIVEN, f'of = ["{pool}"]\nevidence = {list(names)}') for pool, names in POOLS.items()][1:]
+    (folder / "second.toml").write_text(SECOND + "".join(more if every else ()), encoding="utf-8")
+    loop = recipe.read_text()[recipe.read_text().index("[[loop]]") :].replace("neighbours = 3", "neighbours = 0")
+    whole = loop.replace('decompose_prompt = "split.txt"\n', "").replace('"rounds"', '"whole"')
+    recipe.write_text(recipe.read_text() + loop.replace('"rounds"', '"alone"') + whole)
     go(recipe, folder / "log", engines=engines)
     return engines
 
@@ -66,7 +75,7 @@ def traces_of(log: Log) -> pl.DataFrame:
     return collect(log.scan("traces", list(log.columns("traces")))).sort("trace_id")
 
 
-def ranked_documents(log: Log, policy: Retrieve) -> dict[str, list[str]]:
+def ranked_documents(log: Log, policy: Retrieve, pool: str) -> dict[str, list[str]]:
     """The first documents of each hop's list of a policy, by example, each document once."""
     contents = read_contents(log)
     policy = policy.resolve(contents)
@@ -74,7 +83,7 @@ def ranked_documents(log: Log, policy: Retrieve) -> dict[str, list[str]]:
     block = read_block(log, examples, BlockRequest(needs_of_policies([policy], contents)))
     on = Evaluator(block, [policy])
     paid, _ = policy._paid_rounds_and_endings(on)
-    example = block.tables["rounds", "rounds"].example
+    example = block.tables["rounds", pool].example
     rows = policy._document_ranks(on, paid).filter(pl.col("place") <= SHOWN)
     rows = rows.with_columns(example_id=examples["example_id"].gather(example[rows["row"]]))
     listed = rows.sort("example_id", "hop", "place").group_by("example_id", maintain_order=True).agg("document")
@@ -82,14 +91,15 @@ def ranked_documents(log: Log, policy: Retrieve) -> dict[str, list[str]]:
 
 
 def test_documents_are_the_first_of_the_policy_of_the_evidences_name(tmp_path: Path) -> None:
-    write_both(tmp_path)
+    write_both(tmp_path, every=True)
     log, _ = add(tmp_path)
     assert validate_log(log).ok
     assert rounds_of(log)["relevance"].list.min().min() < 0, "so that `auto` is the logistic function"
     traces, lists = traces_of(log), set()
     for name, ranking in EVIDENCES.items():
         keys = {"penalty": ranking.penalty} if ranking.penalty else {"multiplier": ranking.multiplier}
-        shown = ranked_documents(log, Retrieve(name=name, rounds=99, order=ranking.order, **keys))
+        (pool,) = [pool for pool, names in POOLS.items() if name in names]
+        shown = ranked_documents(log, Retrieve(name=name, pool=pool, rounds=99, order=ranking.order, **keys), pool)
         mine = traces.filter(pool=f"{name}-chains")
         assert mine.height == 16
         assert {example: shown[example] for example in mine["example_id"]} == dict(
@@ -105,7 +115,7 @@ def test_the_path_is_that_by_which_it_was_retrieved(explore: Any, tmp_path: Path
     log, engine = add(tmp_path)
     split = {str(call.prompt) for call in first.calls if str(call.prompt).startswith("Split")}
     examples = dict(collect(log.scan("examples", ["example_id", "question"])).iter_rows())
-    hops, longest = rounds_of(log).sort("example_id", "hop", "round"), 0
+    hops, longest = rounds_of(log).filter(pool="rounds").sort("hop", "round"), 0
     for call in engine.calls:
         question = examples[call.key.split("/")[0]]
         body, _, passages = str(call.prompt).removeprefix(f"Chain {question}\n").partition("--\n")
@@ -122,7 +132,7 @@ def test_the_path_is_that_by_which_it_was_retrieved(explore: Any, tmp_path: Path
 
 
 def test_answers_have_clusters_and_costs_add_up(tmp_path: Path) -> None:
-    write_both(tmp_path)
+    write_both(tmp_path, every=True)
     log, engine = add(tmp_path)
     traces = traces_of(log)
     for _, mine in traces.sort("sample_index").group_by("example_id", "pool"):
@@ -174,7 +184,11 @@ def test_killed_at_any_request_the_answers_are_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "refusal"),
     [
-        (['loop.{evidence}-chains.of=[]'], ("required", "`loop.self-ask-chains`", "`of`", "`rounds`")),
+        (['loop.{evidence}-chains.of=[]'], ("required", "`loop.sunar-chains`", "`of`", "`rounds`")),
+        (['loop.{evidence}-chains.evidence=["self-ask"]'], ("unsuitable", "`rounds`", "`neighbours = 0`")),
+        (['loop.{evidence}-chains.evidence=["self-ask-rerank"]'], ("unsuitable", "`rounds`", "`neighbours = 0`")),
+        (['loop.{evidence}-chains.evidence=["first-stage"]', 'loop.{evidence}-chains.of=["alone"]'],
+         ("unsuitable", "`first-stage`", "`alone`", "`decompose_prompt`")),
         (['loop.{evidence}-chains.evidence=["fiar"]'], ("invalid", "`loop.fiar-chains.evidence`", "`fair`")),
         (['loop.{evidence}-chains.evidence=[{ at = [1] }]'], ("unknown", "`at`")),
         (['loop.{evidence}-chains.evidence=[{ weights = "answer_scores" }]'], ("unsuitable", "`answer_scores`")),

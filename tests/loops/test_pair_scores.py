@@ -12,7 +12,8 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from generate.loops.requests import Score, Verify
+from generate.loops.meanings import MeaningClusters
+from generate.loops.requests import Score, Scores, Verify
 from generate.recipes.recipe import load_recipe
 from generate.sampling.services import Services
 from tests.errors import refuses
@@ -133,6 +134,17 @@ def test_pairs_are_scored_both_ways_and_cost_no_tokens(three: Path, tmp_path: Pa
     assert (scores.prompt_tokens, scores.completion_tokens, scores.calls) == (0, 0, 0)
     with refuses("rule", "`score.three`"):
         services.answer("score", "three", [(Verify("a", "three"), {})])
+
+
+@pytest.mark.parametrize("rule", ["entail", "no_contradiction"])
+def test_answers_whose_pair_has_no_score_stay_apart(rule: str) -> None:
+    """As where both texts are longer than the model takes; nobody counted such a round's contradictions."""
+    for verdicts, clusters, count in (((None, 1.0), (0, 1), None), ((1.0, 1.0), (0, 0), 0)):
+        judging = MeaningClusters(rule, "three").assign("q", ["a", "b"])
+        assert len(next(judging).texts) == 2
+        with pytest.raises(StopIteration) as end:
+            judging.send(Scores(verdicts))
+        assert (end.value.value.clusters, end.value.value.contradictions) == (clusters, count)
 
 
 def test_a_model_of_other_labels_or_without_weights_is_one_line(tmp_path: Path) -> None:

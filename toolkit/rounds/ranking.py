@@ -110,8 +110,6 @@ class RoundRanking:
         return -(relevance * rounds.values_by_document(factor))
 
     def ranked_documents(self, rounds: Rounds, negative: bool) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of the different documents of all rounds, hop after hop, best first, and each one's place in its
-        hop, from 0.
-        """
+        """The numbers of the different documents of all rounds by hop, best first, and their places in it, from 0."""
         keys = self.sort_keys(rounds, self.relevance_factor(rounds, lambda: self.frontiers(rounds)), negative)
         return rounds.rank_documents(keys, np.ones(len(rounds.hop_of_row), bool))
