@@ -97,30 +97,30 @@ class Answering(Loop):
         if len(pools) != 1 or not log.has("rounds"):
             raise RequiredError(f"`of` is {listed(pools) or 'missing'}: name one pool of `rounds`")
         columns, ranks = ["relevance", "retrieval_rank", "answer_scores"], pl.col("retrieval_rank").list
-        names, asked = ["example_id", "pool", "hop", "answers", *columns], pl.col("sub_question")
+        names, question = ["example_id", "pool", "hop", "answers", *columns], pl.col("sub_question")
         rows = log.scan("rounds", [*names, "sub_question"]).filter(pool=pools[0])
-        longest = [one.str.len_bytes().max().fill_null(0) for one in (asked, pl.col("answers").explode())]
+        longest = [one.str.len_bytes().max().fill_null(0) for one in (question, pl.col("answers").explode())]
         least = rows.join(log.scan("examples", ["example_id", "question"]), on="example_id").select(
             *(pl.col(name).list.min().min() for name in columns),
             path=(pl.col("hop").max() + 1) * (sum(longest) + len(path_text([("", "")]))),
             near=(ranks.len() > ranks.drop_nulls().list.len()).any(),
-            split=((pl.col("hop") > 0) | (asked != pl.col("question")).fill_null(False)).any(),
+            split=((pl.col("hop") > 0) | (question != pl.col("question")).fill_null(False)).any(),
         )
-        found = collect(least, log).row(0, named=True)
+        facts = collect(least, log).row(0, named=True)
         ranking = self.ranking or RoundRanking()
         for column in (ranking.rank_column, ranking.weights):
-            if column is not None and found[column] is None:
+            if column is not None and facts[column] is None:
                 raise UnsuitableError(f"pool `{pools[0]}` of `rounds` has no `{column}`, by which `evidence` ranks")
-        for fact, (evidences, made) in STANDS_ON.items():
-            if found[fact] and self.evidence in evidences:
+        for fact, (evidences, way) in STANDS_ON.items():
+            if facts[fact] and self.evidence in evidences:
                 raise UnsuitableError(
-                    f"`{self.evidence}` stands on rounds {made}, and pool `{pools[0]}` is made otherwise: name another"
+                    f"`{self.evidence}` stands on rounds {way}, and pool `{pools[0]}` is made otherwise: name another"
                     " as `of`, or give `evidence` the keys by which a policy `retrieve` ranks"
                 )
         settings = log.manifest.pools.get(pools[0]) if log.manifest is not None else None
         explore = settings.get("explore") if isinstance(settings, Mapping) else None
         leading = from_table(RoundRanking, explore) if isinstance(explore, Mapping) else RoundRanking()
-        return replace(self, negative=(found["relevance"] or 0) < 0, leading=leading, most_repeated=found["path"] or 0)
+        return replace(self, negative=(facts["relevance"] or 0) < 0, leading=leading, most_repeated=facts["path"] or 0)
 
     def run(self, example: Example) -> Steps:
         rounds = rounds_of(example.rounds)
@@ -163,7 +163,7 @@ class Answering(Loop):
         return 1 + (self.meaning is not None)
 
     @property
-    def most_asked(self) -> tuple[int, int]:
+    def most_calls(self) -> tuple[int, int]:
         """The requests to a model of an example, and samples of these."""
         return 1, self.answers
 

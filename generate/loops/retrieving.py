@@ -328,7 +328,7 @@ class Retrieving(Loop):
         return self.hops * (1 + (self.decompose_prompt is not None) + rounds * each) + 1
 
     @property
-    def most_asked(self) -> tuple[int, int]:
+    def most_calls(self) -> tuple[int, int]:
         """The most requests to models, and samples of these, of an example whose batches are full."""
         read, splits = self.budget if self.neighbours else min(self.first, self.budget), bool(self.decompose_prompt)
         rounds = -(-read // self.batch)

@@ -127,11 +127,11 @@ def _pool_estimate(
 
 def _loop_estimate(plan: SamplingPlan, step: LoopStep, examples: Sequence[PreparedExample]) -> _PoolEstimate:
     """The most requests of a loop, each counted as a call; a prompt repeats at most what all before it wrote, and what
-    is read of a log. A loop may say better what it asks (`most_asked`), and what its prompts repeat (`most_repeated`).
+    is read of a log. A loop may say better what it asks (`most_calls`), and what its prompts repeat (`most_repeated`).
     """
     recipe, count, loop = plan.recipe, len(examples), step.loop
     limit, most = int(getattr(loop, "max_tokens", 0)), step.most_requests
-    asked, samples = getattr(loop, "most_asked", (most, most * int(getattr(loop, "expand", 1))))
+    calls, samples = getattr(loop, "most_calls", (most, most * int(getattr(loop, "expand", 1))))
     per_call = recipe.engine_of(step.engine).samples_at_once(samples)
     prompts = [recipe.prompts[file] for file in prompts_of(loop).values()]
     longest = sum(
@@ -144,11 +144,11 @@ def _loop_estimate(plan: SamplingPlan, step: LoopStep, examples: Sequence[Prepar
         pool=step.pool,
         action=step.name,
         samples=traces,
-        requests=count * max(asked, -(-samples // per_call)),
+        requests=count * max(calls, -(-samples // per_call)),
         finalizers=0,
         prompt_tokens=samples * longest,
         completion_tokens=count * samples * limit,
-        disk_bytes=round(traces * ROW_BYTES + WRITTEN * count * asked * limit * TOKEN_BYTES),
+        disk_bytes=round(traces * ROW_BYTES + WRITTEN * count * calls * limit * TOKEN_BYTES),
     )
 
 
