@@ -6,6 +6,7 @@ import json
 import random
 import time
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 
 import polars as pl
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.errors import refuses
 from tests.imports.makers import HEAD, TRACES, Bench, sample
 from toolkit.imports import import_table
+from toolkit.imports.guessing.guess import guess_mapping
 from toolkit.imports.rows import json_files, sources
 from toolkit.log import open_log
 
@@ -76,6 +78,13 @@ def test_thousands_of_small_files_are_quick(bench: Bench) -> None:
     start = time.process_time()
     import_table([source], bench.mapping(CSV), bench.folder / "log")
     assert time.process_time() - start < 5  # 13 seconds where each was read by itself, and 1.2 where all are
+
+
+def test_a_guess_takes_little_memory_for_each_of_many_files(bench: Bench) -> None:
+    files = {f"e{n:05}.csv": f"pred,gold,k\n{n},{n},0\n1,{n},1\n" for n in range(2000)}
+    source, before = write(bench.folder / "files", files), getrusage(RUSAGE_SELF).ru_maxrss
+    assert '"example"' in guess_mapping([source]).text
+    assert getrusage(RUSAGE_SELF).ru_maxrss - before < 150_000  # KB; it took more than twice, which grew as the square
 
 
 def test_columns_that_no_value_names_are_not_read(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -146,14 +148,18 @@ def _split_joined_file(
     if len(files.files) < 2:
         return tuple(sources), None
     listed = sources if len(sources) > 1 else [file.address for file in files.files]
-    frames = {file.path: table.frame.filter(pl.col("source_path") == file.path) for file in files.files}
-    held = {path: frozenset(_filled_columns(frame)) for path, frame in frames.items()}
+    names = [one for one in table.frame.columns if not one.startswith(("source_", "__"))]
+    filled = table.frame.group_by("source_path").agg(pl.col(names).count() > 0)
+    held = dict.fromkeys((file.path for file in files.files), frozenset[str]())
+    held |= {path: frozenset(itertools.compress(names, has)) for path, *has in filled.iter_rows()}
+    alike = Counter(held.values())
     for file in files.files:
-        others = [one for one in files.files if one is not file]
-        if any(held[one.path] == held[file.path] for one in others) or file.address not in listed:
+        if alike[held[file.path]] > 1 or file.address not in listed:
             continue
-        mine, rest = frames[file.path], pl.concat([frames[one.path] for one in others])
-        on = _join_keys(held[file.path], mine, frozenset().union(*(held[one.path] for one in others)), rest)
+        inside = pl.col("source_path") == file.path
+        mine, rest = table.frame.filter(inside), table.frame.filter(~inside)
+        others = [held[one.path] for one in files.files if one is not file]
+        on = _join_keys(held[file.path], mine, frozenset().union(*others), rest)
         every = columns_of(_rows(table, mine.select(*held[file.path])))
         adds = [one for one in every if one.value not in on]
         gold = any(_may_have_role(one, "gold", "question") or one.value == "relevance" for one in adds)
@@ -166,12 +172,6 @@ def _split_joined_file(
 
 def _rows(table: SourceTable, frame: pl.DataFrame) -> SourceRows:
     return SourceRows(frame, table.numbers, "guess")
-
-
-def _filled_columns(frame: pl.DataFrame) -> list[str]:
-    return [
-        one for one in frame.columns if not one.startswith(("source_", "__")) and frame[one].null_count() < frame.height
-    ]
 
 
 def _join_path(address: str, first: str, folder: str) -> str:
