@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -303,6 +304,8 @@ def test_the_baseline_as_choice_and_the_choice_by_limits_are_told(log: Log) -> N
     assert "baseline" in said
     assert tuned.estimated is not None
     assert f"`{tuned.estimated.policy}`" in said
+    assert "more questions" not in said
+    assert "more questions" in tuning_answer(replace(tuned, estimated=None))  # by estimates nothing cheaper keeps to it
 
 
 def test_settings_that_differ_in_their_cap_alone_are_one_family(log: Log) -> None:

@@ -84,7 +84,12 @@ def tuning_answer(tuned: TuningResult) -> str:
     if baseline is not None and baseline != name:
         text += f", {_difference_text(result, name, baseline, metric)} against `{baseline}`"
     text += f"{_cost_text(result, name, ranked_input(result).cost)}."
-    itself = "It is the baseline itself: nothing cheaper is shown to keep to the goal."
+    end = (
+        "."
+        if tuned.estimated is not None
+        else ", nor does any by estimates: more questions like these would show none."
+    )
+    itself = f"It is the baseline itself: nothing cheaper is shown to keep to the goal{end}"
     alone = itself if name == baseline and tuned.goal.smallest else None
     limits = (_limit_phrase(tuned, limit) for limit in tuned.goal.limits)
     return " ".join(filter(None, (text, alone, *limits, _estimated_choice_sentence(tuned))))

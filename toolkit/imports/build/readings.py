@@ -415,7 +415,6 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
     cures = [_with_reach(sampled, doubt, doubts, mapping) for doubt in _join_equal_cures(looked_at)[:_NAMED]]
     meant = pl.any_horizontal([doubt.group_condition for doubt in doubts]) if doubts else pl.lit(True)
     compares = mapping.answers.judge == "equal" and not _has_verdicts(mapping)
-    others = meant if doubts else pl.lit(False)
     text = _text_setting(mapping) if mapping.answers.read and not reread else None
     return Readings(
         **vars(every),
@@ -424,7 +423,7 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
         unnamed=sum(sign * max(len(one.places), 1) for sign, many in ((1, doubts), (-1, cures)) for one in many),
         only_source=mapping.answers.judge == "source",
         idle=f"`--set '{text}'`" if text else None,
-        form=_form_cure(sampled, others, mapping) if _may_rejudge(mapping, every) else None,
+        form=_form_cure(sampled, meant if doubts else pl.lit(False), mapping) if _may_rejudge(mapping, every) else None,
         values=sampled.values() if compares else ValuePairs(),
     )
 

@@ -319,8 +319,7 @@ def _may_be_questions(shape: Shape, paths: Sequence[str]) -> bool:
 def _is_only_output(gold: Column, columns: Columns) -> bool:
     """Whether a column that may be gold, such as `answer`, is what models answered: verdicts judge nothing else."""
     place = ROLES["gold"].name_fit(gold.name)
-    others = [one for one in columns.every if one.value != gold.value]
-    others = [one for one in others if not _may_have_role(one, "sample_index")]  # such as a number called `sample`
+    others = [one for one in columns.every if one.value != gold.value and not _may_have_role(one, "sample_index")]
     outputs = [one for one in others if _may_have_role(one, "answer", "text") or as_lists(one.values) is not None]
     return place is not None and place[0] == WEAK and not outputs and bool(columns.of("verdict", weak=False))
 
