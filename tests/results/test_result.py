@@ -138,6 +138,13 @@ def test_another_copy_is_the_same(result: Result, saved: Path, way: Callable[[Re
     )
 
 
+@pytest.mark.parametrize("cost", ["tokens", "total_tokens", "operations"])
+def test_a_result_of_another_cost_is_loaded_and_ranks_by_it(log: Path, tmp_path: Path, cost: str) -> None:
+    one = replay.run(log, POLICIES, cost=cost, resamples=20)
+    one.save(tmp_path / "kept")
+    assert replay.load(tmp_path / "kept").table().csv() == one.table().csv()
+
+
 def test_a_result_says_in_a_few_lines_what_it_is(result: Result, saved: Path) -> None:
     told = repr(result)
     assert told == repr(replay.load(saved))

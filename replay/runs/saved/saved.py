@@ -293,7 +293,7 @@ class _SavedRecord(Checked):
             raise InvalidError(
                 f"its baseline and its leaders are policies, and {quote(min(map(str, unknown)))} is none"
             )
-        cost = {column.name for column in self.columns if column.cost} | {None}
+        cost = {name for one in self.columns if one.cost for name in (one.name, one.cost_name)} | {None}
         if self.cost not in cost or not metric_column(self.metric, self.columns).quality:
             raise InvalidError(f"its metric is a quality and its cost a cost of `columns`: {self.metric}, {self.cost}")
 
