@@ -439,10 +439,10 @@ class Recipe(RecipePart):
     def __post_init__(self) -> None:
         self._check_pools()
         for step in self.loop:
-            require_known(step.engine, ("", *self.engines), f"`{step.pool}.engine`: no `[engines.{step.engine}]`")
+            self.require_engine(step.engine, f"`{step.pool}.engine`")
         for place, part in [*((step.pool, step) for step in self.steps), ("finalizer", self.finalizer)]:
             if part is not None:
-                require_known(part.engine, ("", *self.engines), f"`{place}.engine`: no `[engines.{part.engine}]`")
+                self.require_engine(part.engine, f"`{place}.engine`")
                 self.engine_of(part.engine).options.check_extra(part.extra, f"`{place}`: `extra`")
         currencies = {one.options.billed_in for one in (self.engine, *self.engines.values())} - {None}
         if len(currencies) > 1:
@@ -487,6 +487,11 @@ class Recipe(RecipePart):
         """A prompt file by its name. ThinkbackError where no setting of the recipe names it."""
         require_known(prompt, self.prompts, f"no setting of the recipe names the prompt file `{prompt}`")
         return self.prompts[prompt]
+
+    def require_engine(self, name: str, subject: str) -> None:
+        """UnknownError about a subject where the recipe has no engine of this name; empty for `[engine]`."""
+        if name:
+            require_known(name, self.engines, f"{subject}: the recipe has no `[engines.{name}]`")
 
     def engine_of(self, name: str) -> EngineSettings:
         """The settings of an engine by its name; empty for `[engine]`."""

@@ -51,7 +51,6 @@ from toolkit.errors import (
     UnknownError,
     error_prefix,
     listed,
-    require_known,
     user_code,
 )
 
@@ -381,9 +380,7 @@ class ExampleLoops:
         assert step is not None  # steps of one call make their calls themselves
         self._count_request(strand)
         engine = step.engine if request.engine is None else request.engine
-        require_known(
-            engine, ("", *self.recipe.engines), f"{strand.error_subject}: the recipe has no `[engines.{engine}]`"
-        )
+        self.recipe.require_engine(engine, strand.error_subject)
         samples = tuple(range(strand.number, strand.number + max(1, request.n)))
         with user_code(strand.error_subject):
             call = Call(
@@ -407,7 +404,9 @@ class ExampleLoops:
         self._count_request(strand)
         table, field_name = SERVICES[type(request)]
         name, number = getattr(request, field_name), strand.number
-        if table == "score" and not all(_is_prompt_text(one) for one in texts_to_score(request)):
+        texts = texts_to_score(request) if table == "score" else ()
+        pairs = (one if isinstance(one, tuple) and len(one) == 2 else (one,) for one in texts)
+        if not all(isinstance(text, str) for pair in pairs for text in pair):
             _raise_rule_error(strand, "it has something scored that is no text and no pair of texts")
         with error_prefix(f"{strand.error_subject}: "):
             settings = self.services.settings_of(table, name)
@@ -419,7 +418,8 @@ class ExampleLoops:
             self._run_side_by_side(strand, [loop], number, due)
         elif known is not None and known.reply is not None:
             kind: type[Any] = Results if table == "search" else Scores
-            due.ready.append((strand, kind(**_with_tuples(json.loads(known.reply)))))
+            reply = json.loads(known.reply).items()
+            due.ready.append((strand, kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in reply})))
         elif self.final:
             self._end_by_error(strand, RefusedError(), due)
         else:
@@ -535,16 +535,6 @@ def _one_line_error(strand: _RunningLoop, error: BaseException) -> ThinkbackErro
             raise error
     except ThinkbackError as line:
         return line if strand.error_subject in str(line) else line.about(f"{strand.error_subject}: ")
-
-
-def _is_prompt_text(one: Any) -> bool:
-    parts = one if isinstance(one, tuple) and len(one) == 2 else (one,)
-    return all(isinstance(part, str) for part in parts)
-
-
-def _with_tuples(reply: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of an answer, as JSON has them, with tuples for lists."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in reply.items()}
 
 
 def _call_for_samples(call: JournalCall, samples: Sequence[int]) -> JournalCall:

@@ -139,7 +139,7 @@ def _loop_estimate(plan: SamplingPlan, step: LoopStep, examples: Sequence[Prepar
     )
     known = hasattr(loop, "most_repeated")
     longest += count * loop.most_repeated if known else count * most * limit + _read_bytes(plan, step)
-    traces = count * int(getattr(loop, "most_traces", 1))
+    traces = count * int(getattr(loop, "most_traces", most))
     return _PoolEstimate(
         pool=step.pool,
         action=step.name,

@@ -81,8 +81,16 @@ def _check_out(identity: Mapping[str, Any], out: Path) -> None:
 def _check_begun(identity: Mapping[str, Any], journal: Journal, origin: Mapping[str, Any]) -> None:
     """ThinkbackError where the journal holds answers under other settings; else it is begun with these."""
     if next(journal.events(Answered), None) is not None:
-        _check_same_settings(identity, journal.stored_mapping(BEGUN), journal.out)
+        before = journal.stored_mapping(BEGUN)
+        tables = {"", *map(_table_of, before)}  # nothing was asked by a table that was not there
+        _check_same_settings({k: v for k, v in identity.items() if _table_of(k) in tables}, before, journal.out)
     journal.append((), {BEGUN: identity, ORIGIN: origin})
+
+
+def _table_of(key: str) -> str:
+    """The table of an engine, a score or a search that a setting stands in; empty for other settings."""
+    table, _, rest = key.partition(".")
+    return f"{table}.{rest.partition('.')[0]}" if table in ("engines", "score", "search") else ""
 
 
 def _check_same_settings(now: Mapping[str, Any], before: Mapping[str, Any], out: Path) -> None:

@@ -233,6 +233,34 @@ def test_all_is_what_the_manual_shows() -> None:
     assert all(f'pool = "{pool}"' in ALL for pool in POOLS)
 
 
+TABLES = {
+    "engines": ("Ask('1 + 2', 8, engine='none')", 'kind = "openai"\nmodel = "n"\nbase_url = "http://127.0.0.1:7/v1"\n'),
+    "score": ("Score(('a',), 'none')", 'kind = "function"\nrule = "mine.py:score"\n'),
+    "search": ("Search('a', 'none')", 'kind = "function"\nrule = "mine.py:lookup"\n'),
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_that_a_loop_lacks_may_be_added_to_a_run_that_has_begun(table: str, tmp_path: Path) -> None:
+    request, settings = TABLES[table]
+    recipe, mine, out = write_loops(tmp_path, HEAD + OWN), tmp_path / "mine.py", tmp_path / "log"
+    whole = mine.read_text().replace("import Ask, Read, Trace", "import Ask, Read, Score, Search, Trace")
+    start, end = whole.index("        before = None"), whole.index("\n\n\ndef score")
+    body = f"        (one,) = yield Ask('1 + 1', 8)\n        yield {request}\n        yield Trace(one.text, (one,))"
+    mine.write_text(whole[:start] + body + whole[end:])
+    with refuses("unknown", "`own`", f"[{table}.none]", "request 1"):
+        go(recipe, out)
+    recipe.write_text(HEAD + OWN + f"[{table}.none]\n{settings}")
+    with refuses("exists", "`seed`"):
+        go(recipe, out, settings=["seed=8"])
+    engines: list = []
+    log = go(recipe, out, engines=engines)
+    assert rows(log).height == 3
+    assert f"{table}.none.kind" in log.manifest.source["settings"]
+    asked = [call.key for engine in engines for call in engine.calls]
+    assert sum(key.endswith("/own/0") for key in asked) < 3
+
+
 def test_the_dry_run_has_the_most_requests_of_a_loop(tmp_path: Path) -> None:
     from generate.recipes.recipe import load_recipe
     from generate.sampling.sampling_estimate import estimate_pools

@@ -243,3 +243,6 @@ def _print_estimate(plan: SamplingPlan, with_examples: bool = True) -> None:
         f"total: {total[0]:,} requests and {total[1]:,} of finalizers, {total[2]:,} tokens;"
         f" about {total[3]:,} bytes on disk ({total[3] / 2**20:,.1f} MiB)"
     )
+    for pool in pools:
+        if pool.requests and not pool.completion_tokens:
+            console.say(f"{pool.pool}: its loop has no `max_tokens`, so the tokens that it writes are not counted")
