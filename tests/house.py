@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("toolkit", "generate", "replay", "thinkback")
 COMMANDS = "thinkback.commands"
 LIMITS = {
-    "lines": 92_200, "modules": 450, "modules with one importer": 101, "files in a folder": 20,
-    "imports in a chain": 9, "public names": 1_975,
+    "lines": 93_250, "modules": 450, "modules with one importer": 102, "files in a folder": 20,
+    "imports in a chain": 9, "public names": 1_992,
 }  # fmt: skip
 """Lowered, never raised, unless the commit gives the reason."""
 parsed = cache(ast.parse)

@@ -1,4 +1,4 @@
-"""The tables `[search.NAME]` of kinds `passages` and `run`: first stages of retrieval, and searches of loops."""
+"""The tables `[search.NAME]` of kinds `passages`, `world` and `run`: first stages of retrieval, searches of loops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from generate.retrieval.corpus import Corpus, open_corpus
 from generate.retrieval.encoders import open_encoder
 from generate.retrieval.passages import LAYOUTS
 from generate.retrieval.runs import Ranking, read_run
+from generate.tasks import InventedWorld
+from generate.worlds.passages import passage_frame
 from toolkit.errors import ConflictError, NotFoundError, UnknownError
+from toolkit.files import replacing_file
 from toolkit.settings import Checked, setting
 
 Searching = tuple[Search, Mapping[str, str]]
@@ -60,6 +63,30 @@ class PassagesSearch(Checked):
             encoder = open_encoder(files, self.encoder is None, self.batch, self.device, place)
         return CorpusSearch(open_corpus(recipe.resolve_path(self.path), place, layout=self.layout, k1=self.k1, b=self.b,
                                         index=index, embeddings=vectors, encoder=encoder))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class WorldSearch(Checked):
+    """A search by BM25 of the passages of a task's invented world, `world` and `people` as in the task's settings.
+
+    path: their file, which is written where there is none, relative to the recipe.
+    """
+
+    world: int = setting(0, low=0)
+    people: int = setting(900, low=60, high=2_000)
+    path: str = setting("invented-world.jsonl")
+
+    def opened(self, recipe: Recipe, place: str) -> CorpusSearch:
+        """The corpus, indexed. ConflictError where the file has other passages."""
+        passages = passage_frame(InventedWorld(world=self.world, people=self.people).passages.passages)
+        path = recipe.folder / self.path
+        if not path.exists():
+            with replacing_file(path) as part:
+                passages.write_ndjson(part)
+        search = CorpusSearch(open_corpus(path, place))
+        if not search.corpus.passages.equals(passages):
+            raise ConflictError(f"`{place}.path`: `{path}` has other passages than this world: name another file")
+        return search
 
 
 @dataclass(frozen=True)

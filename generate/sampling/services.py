@@ -25,7 +25,7 @@ from generate.recipes.prompting import Template, parse_template
 from generate.recipes.recipe import Recipe
 from generate.retrieval.corpus import Corpus
 from generate.retrieval.pairs import CrossEncoderScore, EntailmentScore
-from generate.retrieval.searches import CorpusSearch, PassagesSearch, RunSearch
+from generate.retrieval.searches import CorpusSearch, PassagesSearch, RunSearch, WorldSearch
 from generate.signals.judge import read_number
 from generate.signals.sequence_classifier import open_classifier, read_classifier
 from toolkit.errors import RequiredError, RuleError, UnknownError, UnsuitableError, suggest, user_code
@@ -211,7 +211,7 @@ KINDS: Mapping[str, Mapping[str, type[Any]]] = {
         "classifier": ClassifierScore, "judge": JudgeScore, "function": FunctionScore,
         "cross_encoder": CrossEncoderScore, "entailment": EntailmentScore,
     },
-    "search": {"passages": PassagesSearch, "run": RunSearch, "function": FunctionSearch},
+    "search": {"passages": PassagesSearch, "world": WorldSearch, "run": RunSearch, "function": FunctionSearch},
 }  # fmt: skip
 
 

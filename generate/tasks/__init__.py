@@ -1,4 +1,5 @@
-"""Tasks with exact answers, generated here: linear equations and numeric claims, for models small enough to train.
+"""Tasks with exact answers, generated here, for models small enough to train: linear equations, numeric claims, and
+questions about an invented world.
 
 >>> task = make_task("algebra_linear_1d", {"answer": 9})
 >>> frame = examples(task, {"train": 1_000, "dev": 500, "test": 1_000}, seed=0)
@@ -15,14 +16,18 @@ from typing import Any
 import polars as pl
 
 from generate.tasks.algebra import Algebra
-from generate.tasks.formats import CHARACTERS, GRADES, PROMPTS, TaskText
+from generate.tasks.exercises import judge_attempts
+from generate.tasks.formats import CHARACTERS, GRADES, PROMPTS
+from generate.tasks.invented_world import InventedWorld
 from generate.tasks.numeric_claims import Claims
 from generate.tasks.task import (
     ANSWER,
     SPLITS,
     AnswerCheck,
     Item,
+    QuestionAttempts,
     Task,
+    TaskText,
     answer_of,
     examples,
     first_questions,
@@ -33,12 +38,14 @@ from toolkit.errors import InvalidError, LimitError, RequiredError, ThinkbackErr
 from toolkit.settings import Checked, from_table, setting
 
 __all__ = [
-    "ANSWER", "CHARACTERS", "GRADES", "PROMPTS", "SPLITS", "TASKS", "Algebra", "AnswerCheck", "Claims", "Item", "Task",
-    "TaskText", "answer_of", "examples", "first_questions", "make_task", "question_stream", "split_of_question",
-    "task_examples",
+    "ANSWER", "CHARACTERS", "GRADES", "PROMPTS", "SPLITS", "TASKS", "Algebra", "AnswerCheck", "Claims",
+    "InventedWorld", "Item", "QuestionAttempts", "Task", "TaskText", "answer_of", "examples", "first_questions",
+    "judge_attempts", "make_task", "question_stream", "split_of_question", "task_examples",
 ]  # fmt: skip
 
-TASKS: Mapping[str, Callable[..., Task]] = {"algebra_linear_1d": Algebra, "numeric_claims": Claims}
+TASKS: Mapping[str, Callable[..., Task]] = {
+    "algebra_linear_1d": Algebra, "numeric_claims": Claims, "invented_world": InventedWorld,
+}  # fmt: skip
 
 
 def make_task(name: str, settings: Mapping[str, Any] | None = None) -> Task:

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from generate.tasks.task import ANSWER, AnswerCheck, Difficulty, Item, answer_of, share_of_lines
+from generate.tasks.exercises import ExerciseTask
+from generate.tasks.task import ANSWER, AnswerCheck, Item, answer_of, share_of_lines
 from toolkit.errors import InvalidError, ThinkbackError
 from toolkit.settings import setting
 
@@ -199,7 +200,7 @@ class _Way:
 
 
 @dataclass(frozen=True)
-class Algebra(Difficulty):
+class Algebra(ExerciseTask):
     """Difficulty: answers up to `answer` in size, factors up to `factor`, constants up to `constant`; one to `terms`
     terms a side; a term is a bracket with probability `bracket`, and a bracket holds another one with probability
     `nested`. `largest` bounds the numbers that appear in the steps.

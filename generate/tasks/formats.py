@@ -20,9 +20,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from generate.tasks.task import ANSWER, Item, Task, answer_of
+from generate.tasks.task import ANSWER, Exercise, Item, TaskText, answer_of
 from toolkit.errors import InvalidError
 
 PROMPTS: Mapping[str, str] = {
@@ -52,15 +51,6 @@ CHARACTERS = (
 """Every character of the tasks' questions, solutions and formats: the alphabet of a tokenizer of characters."""
 
 
-@dataclass(frozen=True)
-class TaskText:
-    """A training text: a prompt, and the completion that the model is to learn."""
-
-    format: str
-    prompt: str
-    completion: str
-
-
 def fill_prompt(name: str, **fields: str) -> str:
     """The prompt of a format with its fields filled in."""
     text = PROMPTS[name]
@@ -84,7 +74,7 @@ def continuation_text(item: Item, keep: int) -> TaskText:
     return TaskText("continue", fill_prompt("continue", question=item.question, attempt=head), tail)
 
 
-def verification_text(task: Task, item: Item, attempt: str) -> TaskText:
+def verification_text(task: Exercise, item: Item, attempt: str) -> TaskText:
     """The training text of a check of an attempt's answer. Where it holds, the completion repeats the answer; else it
     has the answer that the check came to, or the whole solution.
     """
@@ -94,7 +84,7 @@ def verification_text(task: Task, item: Item, attempt: str) -> TaskText:
     return TaskText("verify", fill_prompt("verify", question=item.question, attempt=attempt), f"{check.text}\n{end}")
 
 
-def repair_text(task: Task, item: Item, attempt: str) -> TaskText:
+def repair_text(task: Exercise, item: Item, attempt: str) -> TaskText:
     """The training text of a repair: how many lines of the attempt hold, then the solution, or a right attempt's answer
     again.
     """
@@ -110,7 +100,7 @@ def correction_text(item: Item, attempt: str) -> TaskText:
     return TaskText("correct", fill_prompt("correct", question=item.question, attempt=attempt), item.solution)
 
 
-def _grade_text(task: Task, item: Item, attempt: str, verdict: bool) -> str:
+def _grade_text(task: Exercise, item: Item, attempt: str, verdict: bool) -> str:
     """The anchored score for an attempt, by its verdict and the share of its lines that hold."""
     sound = task.sound(item, attempt)
     if verdict:
@@ -123,7 +113,7 @@ def _grade_text(task: Task, item: Item, attempt: str, verdict: bool) -> str:
     return "0.25" if sound >= 0.5 else "0.00"
 
 
-def judgement_text(task: Task, item: Item, attempt: str, verdict: bool) -> TaskText:
+def judgement_text(task: Exercise, item: Item, attempt: str, verdict: bool) -> TaskText:
     """The training text of a judgement: one of the five anchored scores."""
     prompt = fill_prompt("judge", question=item.question, attempt=attempt)
     return TaskText("judge", prompt, _grade_text(task, item, attempt, verdict))

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
-from generate.tasks.task import ANSWER, AnswerCheck, Difficulty, Item, share_of_lines
+from generate.tasks.exercises import ExerciseTask
+from generate.tasks.task import ANSWER, AnswerCheck, Item, share_of_lines
 from toolkit.errors import InvalidError
 from toolkit.settings import setting
 
@@ -81,7 +82,7 @@ class _FactTable:
 
 
 @dataclass(frozen=True)
-class Claims(Difficulty):
+class Claims(ExerciseTask):
     """Difficulty: `years` rows and `columns` columns of numbers up to `largest`; two parts with probability
     `two_parts`; a cell has two sources with probability `differ`; `kinds` of parts; how often each label is wanted.
     """

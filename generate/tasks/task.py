@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Protocol
@@ -41,7 +41,7 @@ class Item:
     answer: str
     solution: str
     canonical: str
-    extra: Mapping[str, str | list[str]]
+    extra: Mapping[str, str | int | list[str]]
     facts: tuple[str, ...] = ()
 
 
@@ -54,6 +54,34 @@ class AnswerCheck:
     text: str
     holds: bool
     answer: str | None = None
+
+
+@dataclass(frozen=True)
+class QuestionAttempts:
+    """A question with several attempts at it, and whether each one's answer is right. `cut` attempts were stopped by a
+    limit.
+    """
+
+    item: Item
+    attempts: tuple[str, ...]
+    verdicts: tuple[bool, ...]
+
+    @property
+    def share(self) -> float:
+        """The share of right attempts, which says how easy the question is for the model that made them."""
+        return sum(self.verdicts) / len(self.verdicts)
+
+
+@dataclass(frozen=True)
+class TaskText:
+    """A training text: a prompt, and the completion that the model is to learn; then, perhaps, `more` such pairs that
+    follow in the same text.
+    """
+
+    format: str
+    prompt: str
+    completion: str
+    more: tuple[tuple[str, str], ...] = ()
 
 
 class Difficulty:
@@ -80,6 +108,32 @@ class Task(Protocol):
     def draw(self, rng: random.Random) -> Item | None:
         """Draws one question; null where this try failed."""
         ...
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The formats of its training texts, of which a recipe's mixture is made."""
+        ...
+
+    @property
+    def words(self) -> tuple[str, ...] | None:
+        """All words of its texts, where a token of its models is a word; None where it is a character."""
+        ...
+
+    def texts(
+        self,
+        mixture: Mapping[str, float],
+        rng: random.Random,
+        questions: Iterator[Item],
+        samples: Sequence[QuestionAttempts] = (),
+    ) -> Iterator[TaskText]:
+        """Yields training texts without end, in formats drawn in the proportions of a mixture. questions: new ones;
+        samples: a model's attempts, for formats that need them.
+        """
+        ...
+
+
+class Exercise(Protocol):
+    """What training texts about attempts ask of a task: that it can write a wrong one, and check one."""
 
     def flawed(self, item: Item, rng: random.Random) -> str:
         """A solution with one error, carried on to a wrong answer."""

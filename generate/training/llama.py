@@ -1,4 +1,4 @@
-"""A Llama-architecture model with a tokenizer of characters: made from scratch, kept as float16 safetensors.
+"""A Llama-architecture model with a tokenizer of characters or words: made from scratch, kept as float16 safetensors.
 
 Attention is computed in float32 while the matrices are multiplied in bfloat16: on CPUs with bfloat16 tiles that is
 twice as fast as float32 throughout, while torch's bfloat16 attention is slower than its float32 one.
@@ -6,7 +6,7 @@ twice as fast as float32 throughout, while torch's bfloat16 attention is slower 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +21,34 @@ PAD = "<pad>"
 _ATTENTION = "sdpa_float32"
 
 
-def make_tokenizer() -> Any:
-    """A tokenizer with one token for each character of the tasks, `<end>` (0) after a completion and `<pad>` (1)."""
+_WORD = r"####|\n|[A-Za-z]+|\d+|[^\sA-Za-z\d]"
+"""A word, a number, a mark or a line break: a token where tokens are words."""
+_NO_PREFIX = "\0"
+
+
+def make_tokenizer(words: Sequence[str] | None = None) -> Any:
+    """A tokenizer with one token for each of some words, by default for each character of the tasks; `<end>` (0) ends
+    a completion, `<pad>` is 1.
+
+    Blanks between words are no tokens: a text has one before each word but the first of a line, and none before a mark.
+    """
     require_extra("generate", "tokenizers", "transformers")
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     silence_transformers()
-    vocabulary = {token: index for index, token in enumerate([END, PAD, *CHARACTERS])}
+    vocabulary = {token: index for index, token in enumerate([END, PAD, *(CHARACTERS if words is None else words)])}
     core = Tokenizer(models.WordLevel(vocabulary, unk_token=PAD))
-    core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-    core.decoder = decoders.Fuse()
+    if words is None:
+        core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+        core.decoder = decoders.Fuse()
+    else:
+        split = pre_tokenizers.Split
+        core.pre_tokenizer = pre_tokenizers.Sequence([split(" ", "removed"), split(Regex(_WORD), "isolated")])
+        core.decoder = decoders.Sequence([
+            decoders.WordPiece(prefix=_NO_PREFIX, cleanup=True), decoders.Replace(" :", ":"),
+            decoders.Replace(Regex(r"^ ?\n"), "\n"), decoders.Fuse(), decoders.Replace("\n ", "\n"),
+        ])  # fmt: skip
     return PreTrainedTokenizerFast(tokenizer_object=core, eos_token=END, pad_token=PAD, unk_token=PAD)
 
 

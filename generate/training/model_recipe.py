@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from generate.recipes.toml_file import name_file_in_errors, parse_toml, shipped_recipes
-from generate.tasks import PROMPTS, TASKS, Task, make_task
+from generate.tasks import TASKS, Task, make_task
 from toolkit.errors import ConflictError, InvalidError, NotFoundError, RequiredError, UnknownError, quote, suggest
 from toolkit.settings import Checked, check, from_table, setting
 
@@ -40,8 +40,6 @@ def _mixture(value: Any, place: str) -> dict[str, float]:
     if not isinstance(value, Mapping) or not value:
         raise InvalidError(f"`{place}` is {quote(value)}; it takes a table of formats, as {{ solve = 4, judge = 1 }}")
     for name, weight in value.items():
-        if name not in PROMPTS:
-            raise UnknownError(f"`{place}`: unknown format `{name}`; {suggest(name, PROMPTS)}")
         if not isinstance(weight, Real) or isinstance(weight, bool) or not float(weight) > 0:
             raise InvalidError(f"`{place}.{name}` is {quote(weight)}; it takes a number above 0")
     return {name: float(weight) for name, weight in value.items()}
@@ -144,6 +142,18 @@ class ModelRecipe(Checked):
     schedule: RateSchedule = setting(RateSchedule())
     phases: tuple[TrainingPhase, ...] = setting()
     start: str | None = setting(None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = self.task.make().formats
+        for number, phase in enumerate(self.phases, start=1):
+            for name in phase.mixture:
+                if name not in known:
+                    raise UnknownError(f"`phase.{number}.mixture`: unknown format `{name}`; {suggest(name, known)}")
+            if phase.attempts is not None and "solve" not in known:
+                raise ConflictError(
+                    f"`phase.{number}.attempts`: `{self.task.name}` has no texts about attempts; leave it out"
+                )
 
     @property
     def tokens(self) -> int:

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -23,115 +23,18 @@ from generate.engines import open_engine
 from generate.engines.base import Call, CallFailure
 from generate.engines.weights import find_model, first_line, package_versions, require_extra
 from generate.passes.batching import length_batches as alike
-from generate.tasks import Item, Task, TaskText, answer_of, question_stream
-from generate.tasks.formats import (
-    choice_text,
-    continuation_text,
-    correction_text,
-    fill_prompt,
-    judgement_text,
-    reflection_text,
-    repair_text,
-    solution_text,
-    verification_text,
-)
+from generate.tasks import Item, QuestionAttempts, TaskText, judge_attempts, question_stream
+from generate.tasks.formats import fill_prompt
 from generate.training.llama import load_model, make_model, make_tokenizer, save_model
 from generate.training.model_recipe import AttemptSettings, ModelRecipe, RateSchedule, TrainingPhase
 from toolkit.errors import EmptyError, PackageError, UnsuitableError
 from toolkit.files import check_replaceable
 from toolkit.progress import Advance, no_progress
 
-CHOICES = 6
-"""Most attempts in a listwise prompt; with more, the text is longer than the model reads well."""
-
-
-@dataclass(frozen=True)
-class _QuestionAttempts:
-    """A question with several attempts at it, and whether each one's answer is right. `cut` attempts were stopped by a
-    limit.
-    """
-
-    item: Item
-    attempts: tuple[str, ...]
-    verdicts: tuple[bool, ...]
-
-    @property
-    def share(self) -> float:
-        """The share of right attempts, which says how easy the question is for the model that made them."""
-        return sum(self.verdicts) / len(self.verdicts)
-
-
-def _judge_attempts(item: Item, attempts: Sequence[str]) -> _QuestionAttempts:
-    """Judges attempts at a question: one is right if its answer equals the question's."""
-    return _QuestionAttempts(item, tuple(attempts), tuple(answer_of(attempt) == item.answer for attempt in attempts))
-
-
-def _synthetic_attempts(task: Task, item: Item, rng: random.Random) -> _QuestionAttempts:
-    """Makes attempts without a model: a flawed solution, a correct one, and one of them cut off."""
-    flawed = task.flawed(item, rng)
-    source = rng.choice((flawed, item.solution))
-    return _judge_attempts(item, (flawed, item.solution, source[: rng.randrange(len(source))]))
-
-
-def training_texts(
-    task: Task,
-    questions: Iterator[Item],
-    mixture: Mapping[str, float],
-    rng: random.Random,
-    samples: Sequence[_QuestionAttempts] = (),
-) -> Iterator[TaskText]:
-    """Yields training texts of the mixture without end. Attempts come from `samples`, or are synthetic where there are
-    none.
-
-    ThinkbackError where the mixture can't be had from the samples: no wrong attempt to correct, say.
-    """
-    formats, weights = list(mixture), list(mixture.values())
-    barren = 0
-    while True:
-        (name,) = rng.choices(formats, weights)
-        if name == "solve":
-            yield solution_text(next(questions))
-            continue
-        if name == "continue":
-            item = next(questions)
-            yield continuation_text(item, rng.randrange(len(item.solution)))
-            continue
-        source = rng.choice(samples) if samples else _synthetic_attempts(task, next(questions), rng)
-        text = _attempt_text(name, task, source, rng)
-        barren = 0 if text is not None else barren + 1
-        if text is not None:
-            yield text
-        elif barren > 10_000:
-            raise EmptyError(
-                f"the samples hold no attempt that `{name}` can learn from: ask for more questions or samples,"
-                " or leave it out of the mixture"
-            )
-
-
-def _attempt_text(name: str, task: Task, source: _QuestionAttempts, rng: random.Random) -> TaskText | None:
-    """Makes one training text of a format from a question's attempts; None where no attempt fits the format."""
-    item = source.item
-    if name == "choose":
-        places = rng.sample(range(len(source.attempts)), min(len(source.attempts), rng.randint(2, CHOICES)))
-        attempts, verdicts = [source.attempts[n] for n in places], [source.verdicts[n] for n in places]
-        return choice_text(item.question, attempts, verdicts, rng)
-    if name == "correct":
-        wrong = [attempt for attempt, right in zip(source.attempts, source.verdicts, strict=True) if not right]
-        return correction_text(item, rng.choice(wrong)) if wrong else None
-    place = rng.randrange(len(source.attempts))
-    attempt, right = source.attempts[place], source.verdicts[place]
-    if name == "verify":
-        return verification_text(task, item, attempt)
-    if name == "repair":
-        return repair_text(task, item, attempt)
-    if name == "judge":
-        return judgement_text(task, item, attempt, right)
-    return reflection_text(item.question, attempt, (right + source.share) / 2)
-
 
 def _sample_attempts(
     model: Any, tokenizer: Any, questions: Iterator[Item], settings: AttemptSettings, seed: int
-) -> list[_QuestionAttempts]:
+) -> list[QuestionAttempts]:
     """Samples attempts at the next `settings.questions` questions, with the engine that a recipe would use.
 
     Each question gets `wanted.samples` whole attempts, and one that is cut off where `wanted.short` names limits.
@@ -155,7 +58,7 @@ def _sample_attempts(
                 raise UnsuitableError(f"the model can't answer a question of its own task: {outcome.reason}")
             attempts_of[int(call.key.split()[0])] += [completion.text for completion in outcome]
         engine.close()
-    return [_judge_attempts(item, attempts) for item, attempts in zip(items, attempts_of, strict=True)]
+    return [judge_attempts(item, attempts) for item, attempts in zip(items, attempts_of, strict=True)]
 
 
 IGNORED = -100
@@ -195,25 +98,34 @@ def _batches(
             yield _pad_batch([fitting[place] for place in group], tokenizer.pad_token_id)
 
 
-def _encode_texts(texts: Iterator[TaskText], tokenizer: Any) -> Iterator[tuple[list[int], int]]:
-    """Yields each text's tokens with the end token, and how many of them belong to the prompt."""
-    listed = list(texts)
-    whole = tokenizer([text.prompt + text.completion for text in listed])["input_ids"]
-    for text, ids in zip(listed, whole, strict=True):
+_Encoded = tuple[list[int], list[bool]]
+"""The tokens of a text, and which of them are learnt: those of its completions, each with the end token."""
+
+
+def _encode_texts(texts: Iterator[TaskText], tokenizer: Any) -> Iterator[_Encoded]:
+    """Yields each text's tokens, with which of them are learnt. UnsuitableError where a text holds an unknown one."""
+    for text in texts:
+        pairs = ((text.prompt, text.completion), *text.more)
+        parts = tokenizer([part for pair in pairs for part in pair])["input_ids"]
+        ids, learnt = list[int](), list[bool]()
+        for prompt, completion in zip(parts[::2], parts[1::2], strict=True):
+            ids += [*prompt, *completion, tokenizer.eos_token_id]
+            learnt += [*[False] * len(prompt), *[True] * (len(completion) + 1)]
         if tokenizer.unk_token_id in ids:
-            character = (text.prompt + text.completion)[ids.index(tokenizer.unk_token_id)]
-            raise UnsuitableError(f"a text of `{text.format}` holds `{character}`, which is not in the tokenizer")
-        yield [*ids, tokenizer.eos_token_id], len(text.prompt)
+            whole = "".join(part for pair in pairs for part in pair)
+            unknown = next(one for one, _ in tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str(whole)
+                           if one not in tokenizer.get_vocab())  # fmt: skip
+            raise UnsuitableError(f"a text of `{text.format}` holds `{unknown}`, which is not in the tokenizer")
+        yield ids, learnt
 
 
-def _pad_batch(group: Sequence[tuple[list[int], int]], pad: int) -> _TextBatch:
+def _pad_batch(group: Sequence[_Encoded], pad: int) -> _TextBatch:
     width = max(len(ids) for ids, _ in group)
     ids = np.full((len(group), width), pad, dtype=np.int64)
     targets = np.full((len(group), width), IGNORED, dtype=np.int64)
-    for row, (tokens, prompt) in enumerate(group):
+    for row, (tokens, learnt) in enumerate(group):
         ids[row, : len(tokens)] = tokens
-        first = max(prompt, 1)  # the token that opens a text is predicted by none
-        targets[row, first - 1 : len(tokens) - 1] = tokens[first:]
+        targets[row, : len(tokens) - 1] = np.where(learnt, tokens, IGNORED)[1:]
     return _TextBatch(ids, targets, sum(len(tokens) for tokens, _ in group))
 
 
@@ -254,7 +166,7 @@ def train_model(
     """
     require_extra("generate", "torch", "transformers", "safetensors")
     check_replaceable(out, force)
-    tokenizer = make_tokenizer()
+    tokenizer = make_tokenizer(recipe.task.make().words)
     if recipe.start is None:
         model, start = make_model(recipe.model, recipe.seed, tokenizer), None
     else:
@@ -293,7 +205,7 @@ class _Training:
             samples = _sample_attempts(self.model, self.tokenizer, self.questions, phase.attempts, number)
         sampled = perf_counter()
         rng = random.Random(f"{self.recipe.seed} {number}")
-        stated = training_texts(self.task, self.questions, phase.mixture, rng, samples)
+        stated = self.task.texts(phase.mixture, rng, self.questions, samples)
         context, schedule = self.model.config.max_position_embeddings, self.recipe.schedule
         first_step, first_token = self.steps, self.tokens
         losses: list[tuple[int, float]] = []

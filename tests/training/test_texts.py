@@ -11,9 +11,19 @@ from pathlib import Path
 import pytest
 
 from generate.recipes.prompting import read_template
-from generate.tasks import PROMPTS, Algebra, Item, answer_of, first_questions, make_task, question_stream
+from generate.tasks import (
+    PROMPTS,
+    Algebra,
+    Item,
+    QuestionAttempts,
+    answer_of,
+    first_questions,
+    judge_attempts,
+    make_task,
+    question_stream,
+)
 from generate.training.model_recipe import RateSchedule, _shipped_training_recipes, load_training_recipe
-from generate.training.trainer import _judge_attempts, _QuestionAttempts, _rate_at, training_texts
+from generate.training.trainer import _rate_at
 from tests.errors import refuses, says
 from toolkit.errors import ThinkbackError
 
@@ -27,7 +37,7 @@ def questions() -> Iterator[Item]:
 
 def test_the_mixture_is_kept() -> None:
     mixture = {"solve": 6.0, "judge": 3.0, "choose": 1.0}
-    made = list(islice(training_texts(TASK, questions(), mixture, random.Random(0)), 2_000))
+    made = list(islice(TASK.texts(mixture, random.Random(0), questions()), 2_000))
     counts = Counter(text.format for text in made)
     assert set(counts) == set(mixture)
     assert abs(counts["solve"] - 1_200) < 90  # four standard deviations: sqrt(2000 * .6 * .4) = 22
@@ -37,11 +47,11 @@ def test_the_mixture_is_kept() -> None:
 def test_every_format_is_learnt_from_a_models_own_samples() -> None:
     (item,) = first_questions(TASK, "fit", 1, 5)
     wrong = f"{item.solution.rpartition(' ')[0]} 999"
-    samples = [_judge_attempts(item, [item.solution, wrong, item.solution[:3]])]
+    samples = [judge_attempts(item, [item.solution, wrong, item.solution[:3]])]
     assert samples[0].verdicts == (True, False, False)
     assert samples[0].share == pytest.approx(1 / 3)
     of = {name: [] for name in PROMPTS}
-    for text in islice(training_texts(TASK, questions(), ALL, random.Random(1), samples), 1_500):
+    for text in islice(TASK.texts(ALL, random.Random(1), questions(), samples), 1_500):
         of[text.format].append(text)
     assert all(len(made) > 100 for made in of.values())
     attempts = [text.prompt.removeprefix(item.question).split("\nwrong")[0].strip() for text in of["correct"]]
@@ -59,9 +69,9 @@ def test_every_format_is_learnt_from_a_models_own_samples() -> None:
 
 def test_a_format_that_the_samples_cannot_teach_is_named() -> None:
     (item,) = first_questions(TASK, "fit", 1, 5)
-    only_right = [_QuestionAttempts(item, (item.solution,), (True,))]
+    only_right = [QuestionAttempts(item, (item.solution,), (True,))]
     with refuses("empty", "`correct`"):
-        next(training_texts(TASK, questions(), {"correct": 1.0}, random.Random(0), only_right))
+        next(TASK.texts({"correct": 1.0}, random.Random(0), questions(), only_right))
 
 
 def test_the_rate_goes_up_in_a_line_and_down_to_nothing() -> None:

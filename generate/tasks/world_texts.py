@@ -1,0 +1,143 @@
+"""Training texts of a reader of invented worlds: to read, to split a question, to answer with a chain and without one.
+
+Each text is drawn from one of many small worlds, so that a model learns to read and no fact. The passages of a text are
+those that tell its facts, others that share a name with them, and some of no matter, in any order.
+
+    read        passages and a simple question -> the answer; several such questions about the same passages
+    decompose   a question with a path of sub-questions and answers -> the next sub-question, or `Done.`
+    chain       passages, path and question -> the facts, line by line, and the answer
+    direct      passages, path and question -> the answer
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from generate.tasks.task import ANSWER, TaskText
+from generate.worlds.passages import Passage, WorldPassages, draw_world, name_of
+from generate.worlds.questions import Hop, Question, draw_question, hop_of
+from generate.worlds.world import Value, World
+
+FOLLOW, ANSWERED, DONE = "Follow up:", "Intermediate answer:", "Done."
+"""As the loop `retrieve` writes a path."""
+PROMPTS: Mapping[str, str] = {
+    "read": "{{passages}}\n\nQuestion: {{sub_question}}\nAnswer:\n",
+    "decompose": "Question: {{question}}\n{{path}}",
+    "chain": "{{passages}}\n\n{{path}}Question: {{question}}\nReasoning:\n",
+    "direct": "{{passages}}\n\n{{path}}Question: {{question}}\nAnswer:\n",
+}
+"""The prompts of the formats, with the fields that loops fill in."""
+SIMPLE_QUESTIONS = 10
+"""Most questions of a text to read."""
+PEOPLE, WORLDS, DRAWS = 120, 1_000_000, 200
+"""People of a world of which texts are drawn, the number of such worlds, and the texts drawn of one at a time."""
+PASSAGES = 16
+"""Most passages of a text; of more where its facts need them."""
+WRONG = 0.2
+"""How often an answer in a path is wrong."""
+
+
+def world_texts(mixture: Mapping[str, float], rng: random.Random) -> Iterator[TaskText]:
+    """Yields texts in formats drawn in the proportions of a mixture, without end."""
+    formats, weights = list(mixture), list(mixture.values())
+    while True:
+        place = draw_world(rng.randrange(WORLDS), PEOPLE)
+        for name in rng.choices(formats, weights, k=DRAWS):
+            text = _TEXTS[name](place, rng)
+            if text is not None:
+                yield text
+
+
+def prompt_text(name: str, **fields: str) -> str:
+    """The prompt of a format with its fields filled in."""
+    text = PROMPTS[name]
+    for field, value in fields.items():
+        text = text.replace(f"{{{{{field}}}}}", value)
+    return text
+
+
+def passages_text(passages: Sequence[Passage]) -> str:
+    """Passages as a loop shows them."""
+    return "\n\n".join(map(str, passages))
+
+
+def _read_text(place: WorldPassages, rng: random.Random) -> TaskText:
+    passages = _gather(place, rng.choices(place.passages, k=3), rng)
+    facts = [fact for passage in passages for fact in passage.facts]
+    hops = [hop_of(place.world, *fact) for fact in rng.sample(facts, min(SIMPLE_QUESTIONS, len(facts)))]
+    before = f"{passages_text(passages)}\n\n"
+    pairs = []
+    for hop in hops:
+        prompt = prompt_text("read", passages="", sub_question=hop.question).lstrip("\n")
+        pairs.append((before + prompt, ANSWER + name_of(rng.choice(hop.values))))
+        before = "\n\n"
+    return TaskText("read", *pairs[0], tuple(pairs[1:]))
+
+
+def _decompose_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
+    question = _draw(place, rng)
+    if question is None:
+        return None
+    pairs, before = [], prompt_text("decompose", question=question.text, path="")
+    for hop in question.hops:
+        pairs.append((before, f"{FOLLOW} {hop.question}"))
+        before = f"\n{ANSWERED} {name_of(rng.choice(hop.values))}\n"
+    pairs.append((before, DONE))
+    return TaskText("decompose", *pairs[0], tuple(pairs[1:]))
+
+
+def _chain_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
+    question = _draw(place, rng)
+    if question is None:
+        return None
+    lines = "\n".join((*question.steps, ANSWER + rng.choice(question.answers)))
+    return TaskText("chain", _answer_prompt("chain", place, question, rng), lines)
+
+
+def _direct_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
+    question = _draw(place, rng)
+    if question is None:
+        return None
+    return TaskText("direct", _answer_prompt("direct", place, question, rng), ANSWER + rng.choice(question.answers))
+
+
+_TEXTS: Mapping[str, Callable[[WorldPassages, random.Random], TaskText | None]] = {
+    "read": _read_text, "decompose": _decompose_text, "chain": _chain_text, "direct": _direct_text,
+}  # fmt: skip
+
+
+def _draw(place: WorldPassages, rng: random.Random) -> Question | None:
+    return draw_question(place.world, rng.randint(1, 4), rng)
+
+
+def _answer_prompt(name: str, place: WorldPassages, question: Question, rng: random.Random) -> str:
+    passages = _gather(place, [place.passage_of_fact[hop.fact] for hop in question.hops], rng)
+    path = _path_text(place.world, question.hops, rng)
+    return prompt_text(name, passages=passages_text(passages), path=path, question=question.text)
+
+
+def _path_text(world: World, hops: Sequence[Hop], rng: random.Random) -> str:
+    """The path of some hops, in which some answers are wrong."""
+    values = [_other_value(world, hop, rng) if rng.random() < WRONG else rng.choice(hop.values) for hop in hops]
+    return "".join(
+        f"{FOLLOW} {hop.question}\n{ANSWERED} {name_of(value)}\n" for hop, value in zip(hops, values, strict=True)
+    )
+
+
+def _other_value(world: World, hop: Hop, rng: random.Random) -> Value:
+    """A value of the relation of a hop, of somebody or something of the same kind."""
+    entity, relation = hop.fact
+    return rng.choice([value for one in world.of_kind(entity.kind) for value in world.values(one, relation)])
+
+
+def _gather(place: WorldPassages, needed: Sequence[Passage], rng: random.Random) -> list[Passage]:
+    """Some passages with others that share names with them, in any order: at most `PASSAGES`, or as many as needed."""
+    most = rng.randint(min(PASSAGES, len(needed)), PASSAGES)
+    passages = dict.fromkeys(needed)
+    for passage in needed:
+        passages |= dict.fromkeys(place.alike(passage, rng.randint(0, most // 2), rng))
+    passages |= dict.fromkeys(rng.sample(place.passages, most))
+    chosen = list(passages)[: max(most, len(set(needed)))]
+    rng.shuffle(chosen)
+    return chosen

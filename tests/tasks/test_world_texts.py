@@ -1,0 +1,127 @@
+"""Training texts of readers of invented worlds: what they show, what is learnt, and their tokens."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from functools import cache
+from itertools import islice
+
+import pytest
+
+from generate.tasks import InventedWorld, TaskText, answer_of, first_questions
+from generate.tasks.world_texts import ANSWERED, DONE, FOLLOW, PROMPTS
+from generate.training.llama import END, make_tokenizer
+from generate.training.trainer import _encode_texts
+from tests.errors import refuses
+from tests.worlds.parsing import read_facts
+
+
+@cache
+def texts() -> list[TaskText]:
+    stream = InventedWorld().texts(dict.fromkeys(PROMPTS, 1.0), random.Random(4), iter(()))
+    return list(islice(stream, 1_200))
+
+
+def shown_facts(prompt: str) -> dict[tuple[str, str], set[str]]:
+    return read_facts(tuple(line.split(": ", 1)) for line in prompt.split("\n\n")[:-1])  # type: ignore[misc]
+
+
+def test_all_formats_are_drawn_and_no_text_shows_more_than_sixteen_passages() -> None:
+    counts = Counter(text.format for text in texts())
+    assert set(counts) == set(PROMPTS)
+    assert min(counts.values()) > 240  # of 300; the standard deviation is 15
+    for text in texts():
+        if text.format != "decompose":
+            assert 1 <= text.prompt.count("\n\n") <= 16
+
+
+def test_what_is_to_be_read_stands_in_the_passages() -> None:
+    for text in texts():
+        if text.format == "read":
+            values = set[str]().union(*shown_facts(text.prompt).values())
+            answers = [answer_of(part) for part in (text.completion, *(part for _, part in text.more))]
+            assert set(answers) <= values
+            assert 1 <= len(answers) <= 10
+
+
+def test_the_lines_of_a_chain_are_what_the_passages_say() -> None:
+    compared = 0
+    for text in texts():
+        if text.format in ("chain", "direct"):
+            values = set[str]().union(*shown_facts(text.prompt).values())
+            answer = answer_of(text.completion)
+            names = {name.removeprefix("film ").removeprefix("novel ").removeprefix("song ")
+                     for name, _ in shown_facts(text.prompt)}  # fmt: skip
+            assert answer in values | names | {"yes", "no"}
+            lines = text.completion.split("\n")[:-1]
+            facts = [line for line in lines if line.startswith("The ") and " of " in line]
+            assert len(facts) <= 4
+            for line in facts:
+                assert line.removesuffix(".").rpartition(" is ")[2] in values
+            compared += len(facts)
+    assert compared > 300
+
+
+def answers_in(path: str) -> list[str]:
+    return [line.removeprefix(f"{ANSWERED} ") for line in path.split("\n") if line.startswith(ANSWERED)]
+
+
+def test_a_path_may_be_wrong_and_a_question_is_split_to_its_end() -> None:
+    for text in texts():
+        if text.format == "decompose":
+            assert text.completion.startswith(FOLLOW)
+            *between, (_, end) = text.more
+            assert all(part.startswith(FOLLOW) for _, part in between)
+            assert all(before.startswith(f"\n{ANSWERED} ") for before, _ in text.more)
+            assert end == DONE
+    paths = [text.prompt for text in texts() if text.format == "chain" and ANSWERED in text.prompt]
+    shown = [answer in path.split(FOLLOW)[0] for path in paths for answer in answers_in(path)]
+    assert len(shown) > 300
+    assert 0.7 < sum(shown) / len(shown) < 0.95  # a wrong answer may stand in another passage
+
+
+def test_tokens_are_words_and_give_every_text_back() -> None:
+    pytest.importorskip("transformers", reason="the extra `generate` is not installed")
+    tokenizer = make_tokenizer(InventedWorld.words)
+    for text in texts()[:300]:
+        ids = tokenizer(text.prompt + text.completion)["input_ids"]
+        assert tokenizer.unk_token_id not in ids
+        assert tokenizer.decode(ids) == text.prompt + text.completion
+    assert tokenizer.decode(tokenizer("A film of 1954, directed.\n\nWho?\n#### no")["input_ids"]) == (
+        "A film of 1954, directed.\n\nWho?\n#### no"
+    )
+    with refuses("unsuitable", "`Paris`"):
+        list(_encode_texts(iter([TaskText("read", "Where is Paris?", "no")]), tokenizer))
+
+
+def test_answers_are_learnt_and_prompts_are_not() -> None:
+    """Each completion with its end, in a text of several questions as in one."""
+    pytest.importorskip("transformers", reason="the extra `generate` is not installed")
+    tokenizer = make_tokenizer(["a", "b", "c", "?"])
+    text = TaskText("read", "a b?", "c", ((" a?", "b c"),))
+    ((ids, learnt),) = _encode_texts(iter([text]), tokenizer)
+    end = tokenizer.get_vocab()[END]
+    a, b, c, mark = (tokenizer.get_vocab()[one] for one in "abc?")
+    assert ids == [a, b, mark, c, end, a, mark, b, c, end]
+    assert learnt == [False, False, False, True, True, False, False, True, True, True]
+
+
+def test_questions_have_their_gold_passages_and_all_right_answers() -> None:
+    task = InventedWorld(people=120)
+    documents = {one.id: one for one in task.passages.passages}
+    hops = Counter[int]()
+    for item in first_questions(task, "test", 60, 1):
+        assert item.answer == item.extra["golds"][0]  # type: ignore[index]
+        assert item.answer == answer_of(item.solution)
+        assert set(item.extra["gold_documents"]) <= set(documents)  # type: ignore[arg-type]
+        hops[item.extra["hops"]] += 1  # type: ignore[index]
+    assert set(hops) == {2, 3, 4}
+
+
+def test_shares_say_how_many_hops_there_are() -> None:
+    assert {
+        item.extra["hops"] for item in first_questions(InventedWorld(shares=(0, 1, 0), people=120), "dev", 20, 0)
+    } == {3}
+    with refuses("invalid", "`shares`"):
+        InventedWorld(shares=(1, 1))
