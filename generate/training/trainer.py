@@ -234,7 +234,7 @@ class _Training:
 
         device = self.model.device.type
         ids, targets = (torch.from_numpy(part).to(self.model.device) for part in (batch.ids, batch.targets))
-        with torch.autocast(device, dtype=torch.bfloat16):
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=self.optimizer.precision == torch.bfloat16):
             logits = self._logits(ids)
         loss = cross_entropy(logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
         loss.backward()
@@ -284,6 +284,31 @@ def _phase_line(number: int, report: _PhaseReport) -> str:
     return f"{text}; {report.sampled:.1%} of the sampled attempts were right ({report.sampling_seconds:,.0f} s)"
 
 
+def _matrix_precision(device: str) -> Any:
+    """The precision in which matrices are multiplied: bfloat16, but float32 on CPUs without bfloat16, where that takes
+    several times as long.
+    """
+    import torch
+
+    slow = device == "cpu" and not (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    return torch.float32 if slow else torch.bfloat16
+
+
+def _orthogonal(matrix: Any, precision: Any) -> Any:
+    """A matrix with the same singular vectors and singular values near 1: five quintic Newton-Schulz iterations, which
+    torch's Muon has in bfloat16 alone.
+    """
+    import torch
+
+    wide = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
+    wide = wide.to(precision)
+    wide = wide / wide.norm().clamp(min=1e-7)
+    for _ in range(5):
+        gram = wide @ wide.T
+        wide = torch.addmm(wide, torch.addmm(gram, gram, gram, beta=-4.775, alpha=2.0315), wide, beta=3.4445)
+    return wide.T if matrix.shape[0] > matrix.shape[1] else wide
+
+
 class _Optimizer:
     """Two optimizers used as one, whose learning rate is set for each step by the schedule."""
 
@@ -295,25 +320,35 @@ class _Optimizer:
         for name, weight in model.named_parameters():
             is_matrix = weight.dim() == 2 and "embed_tokens" not in name and "lm_head" not in name
             (matrices if is_matrix else others).append(weight)
-        self.schedule = schedule
+        self.schedule, self.matrices = schedule, matrices
         self.weights = [*matrices, *others]
-        self.parts: list[torch.optim.Optimizer] = [
-            torch.optim.Muon(
-                matrices, lr=schedule.rate, weight_decay=schedule.weight_decay, adjust_lr_fn="match_rms_adamw"
-            ),
-            torch.optim.AdamW(others, lr=schedule.rate, betas=(0.9, 0.98), weight_decay=0.0),
-        ]
+        self.precision = _matrix_precision(model.device.type)
+        self.momenta = [torch.zeros_like(one) for one in matrices]
+        self.others = torch.optim.AdamW(others, lr=schedule.rate, betas=(0.9, 0.98), weight_decay=0.0)
 
     def step(self, number: int, progress: float) -> None:
         """Takes one step with the current gradients. number: from 0; progress: share of all tokens trained before."""
         import torch
 
         torch.nn.utils.clip_grad_norm_(self.weights, 1.0)
-        for part in self.parts:
-            for group in part.param_groups:
-                group["lr"] = _rate_at(self.schedule, number, progress)
-            part.step()
-            part.zero_grad(set_to_none=True)
+        rate = _rate_at(self.schedule, number, progress)
+        for group in self.others.param_groups:
+            group["lr"] = rate
+        self.others.step()
+        self._step_matrices(rate)
+        for weight in self.weights:
+            weight.grad = None
+
+    def _step_matrices(self, rate: float) -> None:
+        """A step of Muon with Nesterov momentum, whose updates have the size of AdamW's."""
+        import torch
+
+        with torch.no_grad():
+            for weight, momentum in zip(self.matrices, self.momenta, strict=True):
+                momentum.lerp_(weight.grad, 0.05)
+                update = _orthogonal(weight.grad.lerp(momentum, 0.95), self.precision)
+                weight.mul_(1 - rate * self.schedule.weight_decay)
+                weight.add_(update, alpha=-rate * 0.2 * max(weight.shape) ** 0.5)
 
 
 def _rate_at(schedule: RateSchedule, number: int, progress: float) -> float:

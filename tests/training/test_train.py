@@ -10,6 +10,7 @@ import subprocess
 import sys
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +21,9 @@ pytest.importorskip("transformers", reason="the extra `generate` is not installe
 from generate.engines import open_engine
 from generate.engines.base import Call, Completion
 from generate.tasks import TaskText
+from generate.training import trainer
 from generate.training.llama import make_model, make_tokenizer
-from generate.training.model_recipe import ModelShape, load_training_recipe
+from generate.training.model_recipe import ModelShape, RateSchedule, load_training_recipe
 from generate.training.trainer import IGNORED, _batches, train_model
 from tests.errors import refuses, says
 from toolkit.errors import ThinkbackError
@@ -152,6 +154,30 @@ def test_the_seed_decides_every_weight(recipe: Path, model: Path, tmp_path: Path
     a, b, c = (load_file(tmp_path / name / "model.safetensors") for name in "abc")
     assert all((a[name] == b[name]).all() for name in a)
     assert any((a[name] != c[name]).any() for name in a)
+
+
+def test_a_step_of_matrices_is_muons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torch's own, which knows bfloat16 alone; in float32 the same update, but for rounding."""
+    import torch
+
+    def trained(precision: Any) -> Any:
+        monkeypatch.setattr(trainer, "_matrix_precision", lambda device: precision)
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(6, 10, bias=False)
+        layer.device, layer.gain = torch.device("cpu"), torch.nn.Parameter(torch.ones(6))
+        optimizer = trainer._Optimizer(layer, RateSchedule(rate=0.01, warmup=0))
+        reference = torch.nn.Parameter(layer.weight.detach().clone())
+        muon = torch.optim.Muon([reference], lr=0.01, weight_decay=0.05, adjust_lr_fn="match_rms_adamw")
+        for step in range(4):
+            layer.gain.grad, layer.weight.grad = torch.zeros(6), 0.01 * torch.randn(10, 6)
+            reference.grad = layer.weight.grad.clone()
+            optimizer.step(step, 0.0)
+            muon.step()
+        return layer.weight.detach(), reference.detach()
+
+    assert torch.equal(*trained(torch.bfloat16))
+    ours, torchs = trained(torch.float32)
+    assert 0 < (ours - torchs).abs().max() < 0.002  # of steps of 0.01 * 0.2 * sqrt(10), a tenth
 
 
 @pytest.mark.slow
