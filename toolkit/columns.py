@@ -38,7 +38,7 @@ class OutcomeColumn:
     `header`: the heading, empty where they have no column; `decimals` of the number times `scale`, and more where it
     takes them to show `significant` digits; `place`: a narrow terminal drops the last ones first. `remark`: what a line
     beside the table says of it. `display`: always, where a policy's is known, where one is above 0, only as the cost
-    that ranks or in place of another, or only where it is asked for.
+    that ranks or in place of another, or only where it is asked for. `beside`: with this column it is shown, too.
     """
 
     name: str
@@ -68,6 +68,7 @@ class OutcomeColumn:
     place: int = 0
     remark: str = ""
     display: Literal["always", "known", "above 0", "as cost", "asked"] = "known"
+    beside: str = ""
 
     def __post_init__(self) -> None:
         if self.metric == "":
@@ -164,7 +165,8 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     OutcomeColumn("tokens_saved", unit="tokens", header="tokens saved", place=9, always=False),
     _share_column("false_alarm", rate=True, always=False, header="false alarms", place=9),
     _share_column("error_extracted", rate=True, always=False, header="error named", place=9),
-    _share_column("expected_win", quality=True, always=False, header="expected wins", place=9),
+    _share_column("expected_win", quality=True, always=False, header="expected wins", place=9,
+                  beside="position_share"),
     OutcomeColumn("position", unit="words", always=False, header="position", decimals=1, place=9),
     _share_column("position_share", always=False, header="text seen", place=9),
     _share_column("deviation", shared=True, always=False, header="Δ of the text", place=9),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import random
 from pathlib import Path
 from typing import Any
@@ -173,7 +175,12 @@ def test_nobody_recorded_is_a_dash(tmp_path: Path) -> None:
     assert {row["expected_win"] for row in result.outcomes.collect().iter_rows(named=True)} == {None}
     assert result.summary.filter(pl.col("metric") == "expected_win").is_empty()
     assert result.summary.filter(pl.col("metric") == "position")["estimate"].to_list() == [pytest.approx(23 / 3)]
-    assert "expected wins" not in result.table().terminal()
+    rows = list(csv.DictReader(io.StringIO(result.table().csv())))
+    assert [row["expected_win"] for row in rows] == [""]
+    head, _, *cells = (line.split("|") for line in result.table().markdown().splitlines() if line.startswith("|"))
+    place = next(place for place, name in enumerate(head) if "expected wins" in name)
+    assert [row[place].strip() for row in cells] == ["–"]
+    assert "expected wins" in result.table().terminal(width=300)
 
 
 def test_an_explanation_shows_the_words_seen(log: Log) -> None:

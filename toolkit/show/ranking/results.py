@@ -276,7 +276,7 @@ def _has_column(column: OutcomeColumn, results: RankedInput, ranked: Sequence[Ra
         return False  # another stands here in its place
     return {
         "always": True,
-        "known": has_mean(column),
+        "known": has_mean(column) or any(has_mean(one) for one in results.columns if one.name == column.beside),
         "above 0": any(row.means.get(str(column.metric)) for row in ranked),
         "as cost": False,
         "asked": False,
@@ -290,7 +290,8 @@ def _mean_column(column: OutcomeColumn, results: RankedInput) -> CellColumn:
         Number(1, scale=100) if column.share else Number(decimals, scale=column.scale, significant=column.significant)
     )
     ranks = column == results.cost
-    head = TableColumn(column.heading, form, metric, drop=0 if ranks else column.place, core=ranks, if_filled=True)
+    drop = 0 if ranks else column.place
+    head = TableColumn(column.heading, form, metric, drop=drop, core=ranks, if_filled=not column.beside)
     return head, lambda row: row.means.get(metric)
 
 
