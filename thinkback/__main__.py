@@ -16,6 +16,12 @@ class _Interrupted(KeyboardInterrupt):
     """Ctrl-C. Python ends as if killed where a plain KeyboardInterrupt ever left an `exec`, even if it was caught."""
 
 
+class _Terminated(SystemExit):
+    """SIGTERM. What runs a user's code does not take it for an exit of that code."""
+
+    by_signal = True
+
+
 PATIENCE_S = 5.0
 """Seconds after which a signal is sent again: some libraries swallow whatever is raised while they are imported."""
 
@@ -85,7 +91,7 @@ def main() -> NoReturn:
     try:
         import signal
 
-        signal.signal(signal.SIGTERM, _raising_handler(SystemExit(143)))
+        signal.signal(signal.SIGTERM, _raising_handler(_Terminated(143)))
         signal.signal(signal.SIGINT, _raising_handler(_Interrupted()))
         sys.unraisablehook = _send_again
         from thinkback.shadowing import shadowing_line
@@ -163,7 +169,7 @@ def _send_again(lost: UnraisableHookArgs) -> None:
     """Sends a signal once more after Python dropped its error inside a callback, such as those of imports."""
     import signal
 
-    signals = {_Interrupted: signal.SIGINT, SystemExit: signal.SIGTERM}
+    signals = {_Interrupted: signal.SIGINT, _Terminated: signal.SIGTERM}
     if (sent := signals.get(lost.exc_type)) is None:
         sys.__unraisablehook__(lost)
     else:

@@ -217,6 +217,11 @@ def error_prefix(prefix: str) -> Iterator[None]:
         raise error.about(prefix) from None
 
 
+def ends_by_signal(error: BaseException) -> bool:
+    """Whether an exit was asked for by a signal that came while some code ran, and not by that code."""
+    return getattr(error, "by_signal", False)
+
+
 @contextmanager
 def user_code(subject: str, happens: str = "fails") -> Iterator[None]:
     """Turns whatever a user's code raises in the block, even an exit, into a one-line RuleError with its cause."""
@@ -225,6 +230,8 @@ def user_code(subject: str, happens: str = "fails") -> Iterator[None]:
     except ThinkbackError:
         raise
     except (Exception, SystemExit) as error:
+        if ends_by_signal(error):
+            raise
         raise RuleError(
             f"{subject} {happens}: {type(error).__name__}: {first_line(error)}{_place_in_user_code(error)}"
         ) from error

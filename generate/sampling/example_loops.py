@@ -49,6 +49,7 @@ from toolkit.errors import (
     RuleError,
     ThinkbackError,
     UnknownError,
+    ends_by_signal,
     error_prefix,
     listed,
     user_code,
@@ -240,6 +241,8 @@ class ExampleLoops:
             strand.loop = step.loop.run(seen)
             self._check_loop(strand, strand.loop)
         except (Exception, SystemExit) as error:
+            if ends_by_signal(error):
+                raise
             self._end_by_error(strand, error, due)
         else:
             due.ready.append((strand, None))
@@ -277,7 +280,7 @@ class ExampleLoops:
         except RefusedError:
             self._return_value(strand, None, due)
         except (Exception, SystemExit) as error:
-            if strand.step is None:
+            if strand.step is None or ends_by_signal(error):
                 raise
             self._end_by_error(strand, error, due)
         else:

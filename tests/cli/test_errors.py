@@ -290,6 +290,26 @@ def test_a_killed_command_leaves_nothing(tmp_path: Path, number: int, code: int)
     assert files(tmp_path) == set()
 
 
+def test_a_signal_that_comes_in_a_users_rule_is_no_fault_of_the_rule(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "waits.py").write_text(
+        "import pathlib, time\nfrom dataclasses import dataclass\n\n@dataclass(frozen=True)\nclass Waits:\n"
+        "    reads = ('votes',)\n    def chooses(self, seen):\n"
+        "        pathlib.Path('began').touch()\n        time.sleep(60)\n"
+    )
+    (tmp_path / "policies.toml").write_text(
+        '[[policy]]\nname = "w"\nkind = "sample"\npool = "n4"\nmax_traces = 2\nselect = { rule = "Waits" }\n'
+    )
+    arguments = ["replay", str(log), "--policies", "policies.toml", "--rules", "waits.py", "--out", "result"]
+    process = subprocess.Popen([sys.executable, "-m", "thinkback", *arguments], cwd=tmp_path, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "began").exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    _, line = process.communicate(timeout=30)
+    assert (process.returncode, line.decode()) == (143, "")
+    assert not (tmp_path / "result").exists()
+
+
 @pytest.mark.slow
 def test_a_query_hears_ctrl_c(log: Path) -> None:
     """Five hundred traces six times over: hours of work, in DuckDB, which does not listen."""
