@@ -18,7 +18,7 @@ from coverage_designs import DATASETS, LOG, Array, Design, block
 from replay import Sample
 from replay.data.contents import open_with_contents
 from replay.runs.passes.passes import correctness_of_policies, evaluators_by_block
-from replay.runs.saved.promise import Limit, Promise
+from replay.runs.saved.promise import MetricLimit, PromiseTests
 from toolkit.columns import COLUMNS
 from toolkit.log import collect
 from toolkit.stats import Settings
@@ -71,7 +71,7 @@ def kept(correct: Array, families: Mapping[str, Sequence[str]], margin: float, s
             names=names, settings=settings, columns=COLUMNS, outcomes=SimpleNamespace(statistics=lambda: store)
         ),
     )  # fmt: skip
-    promise = Promise((Limit("accuracy", ">=", -margin, "+"),), result)  # type: ignore[arg-type]
+    promise = PromiseTests((MetricLimit("accuracy", ">=", -margin, "+"),), result)  # type: ignore[arg-type]
     cost = {name: float(number + 1) for number, name in enumerate(names)}
     passed = promise.policies_that_pass(families, cost).by_family.values()
     sure = [name for members in passed for name in members if name != names[-1]]

@@ -16,7 +16,7 @@ from coverage_designs import Array, Design, Generator
 from replay.data.block import TRACE_COSTS, LogBlock, LoggedPool
 from replay.kinds.sample import Sample
 from replay.policies.base import Evaluator, Policy
-from replay.runs.compare.same_questions import SameQuestions, SampleSums, SampleVariation, variation_rows
+from replay.runs.compare.same_questions import SameQuestions, SampleSums, SampleVariation, sample_variation_rows
 from toolkit.stats import Settings
 
 ANSWERS = 4
@@ -95,7 +95,7 @@ def _first_most(votes: Array, codes: Array) -> Array:
 def _limits(key: int, n: int, size: int, policies: tuple[Policy, ...]) -> SameQuestions:
     codes = drawn(np.random.default_rng(key), chances(n), size)
     sums = SampleSums.sums_over_blocks([logged(codes)], policies, np.ones(n))
-    return SameQuestions(variation_rows(policies, sums), 0.95, "", True, {})
+    return SameQuestions(sample_variation_rows(policies, sums), 0.95, "", True, {})
 
 
 @cache

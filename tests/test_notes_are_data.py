@@ -17,7 +17,7 @@ from replay.runs.saved.display import ranked_input as _ranked
 from replay.studies.factcheck.figures import missing_figure_notes
 from replay.studies.factcheck.report import report_of
 from replay.studies.factcheck.runs import FactcheckSetting
-from replay.studies.factcheck.study import sensitivity, study_log
+from replay.studies.factcheck.study import study_log, sweep_stop_settings
 from replay.studies.recovery.study import LACKING, InterventionSetting, _study_dataset, choose_roles
 from replay.studies.recovery.tables import tables as tables_of
 from tests.studies.claims import tables, written
@@ -159,7 +159,7 @@ def recovery(log: Path) -> dict[str, Any]:
         "tables": numbers(tables_of([study])),
         "notes": concerns(study.notes),
         "warnings": len(study.warnings(alone=True)),
-        "lacking": {name: lack.policies(study.result) for name, lack in LACKING.items()},
+        "lacking": {name: lack.policies_without_metric(study.result) for name, lack in LACKING.items()},
         "verdict": study.recommendation.verdict,
         "evidence": [(one.verdict, one.policy, one.holds) for one in study.recommendation.evidence],
         "left out": sorted(study.result.excluded),
@@ -177,8 +177,8 @@ def test_a_run(claims: Path, reworded: Callable[[], list[str]]) -> None:
 def test_the_study_of_fact_checking(
     claims: Path, reworded: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = partial(sensitivity, margins=(0.1,), minima=(3,), bootstraps=(3,))
-    monkeypatch.setattr("replay.studies.factcheck.study.sensitivity", few)
+    few = partial(sweep_stop_settings, margins=(0.1,), minima=(3,), bootstraps=(3,))
+    monkeypatch.setattr("replay.studies.factcheck.study.sweep_stop_settings", few)
     told = factcheck(claims)
     codes = reworded()
     assert factcheck(claims) == told

@@ -218,7 +218,6 @@ app = typer.Typer(
 
 
 def _command_group(name: str, words: str) -> typer.Typer:
-    """Makes a group of commands with `words` as its help."""
     group = typer.Typer(cls=_GroupWithExamples, help=words, no_args_is_help=True, rich_markup_mode=None)
     app.add_typer(group, name=name)
     return group

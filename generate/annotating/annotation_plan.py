@@ -158,7 +158,6 @@ def _retried_and_late_traces(
 
 
 def _pools_with_parents(lacking: pl.DataFrame, traces: pl.DataFrame) -> tuple[str, ...]:
-    """The pools of traces, of the traces that they revise, and so on."""
     known = set(lacking["pool"])
     if lacking["parent_id"].null_count() == lacking.height:
         return tuple(sorted(known))

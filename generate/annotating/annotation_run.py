@@ -130,7 +130,6 @@ class _SignalRun:
         return frozenset(self.todo.traces["trace_id"])
 
     def _record_event(self, event: SignalEvent) -> None:
-        """Adds an event of this or an earlier run to the record."""
         record = self.record
         if isinstance(event, BlockDone):
             record.seconds += event.elapsed_s

@@ -65,7 +65,6 @@ _PUBLISHED = {
 
 
 def _texts_of(row: PublishedRow, column: str) -> list[str]:
-    """The texts in a column; none where the row has no such column."""
     texts = row.list_of(column) if row.has(column) else []
     if not all(isinstance(one, str) for one in texts):
         raise row.column_error(column, "must be a list of texts")

@@ -175,7 +175,6 @@ class JournalQueue:
         return next(iter(self.waiting))
 
     def _record_answer(self, call: Call, outcome: Outcome) -> Iterator[Settled]:
-        """Record the answer of a call, and what it lets be final."""
         one = self.waiting.pop(call.key, None)
         if one is None:
             raise EngineError(
@@ -212,7 +211,6 @@ class JournalQueue:
         return False
 
     def _record_final_failures(self, final: Sequence[bool]) -> Iterator[Settled]:
-        """Record the failures that are marked as final."""
         marked = list(zip(self.failed, final, strict=True))
         self.failed = [one for one, settled in marked if not settled]
         for (one, failure), settled in marked:
@@ -220,7 +218,6 @@ class JournalQueue:
                 yield one, self._answer_events(one, failure)
 
     def _answer_events(self, call: JournalCall, outcome: Outcome) -> list[Answered]:
-        """The samples of a call, for the journal."""
         if isinstance(outcome, CallFailure):
             completions: list[Completion | None] = [None] * len(call.samples)
             reason, cause = outcome.reason, outcome.cause

@@ -59,7 +59,6 @@ class Beam(Loop):
             yield Trace(one.text, calls, finish_reason=ended, columns={"beam_score": value})
 
     def _with_next_steps(self, example: Example, before: _Text) -> Steps:
-        """A text with each of its next steps."""
         if before.done:
             return [before]
         prompt = continued_prompt(example.prompt(self.prompt), before.text)

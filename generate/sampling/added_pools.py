@@ -132,7 +132,6 @@ def _check_pools_read(recipe: Recipe, log: Log) -> None:
 
 
 def _on_log(step: LoopStep, log: Log) -> LoopStep:
-    """The step with what the log tells its loop."""
     if not hasattr(step.loop, "on_log"):
         return step
     with error_prefix(f"`loop.{step.pool}`: "):

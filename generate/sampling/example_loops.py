@@ -327,7 +327,6 @@ class ExampleLoops:
             due.ready.append((above, given))
 
     def _take_rows(self, strand: _RunningLoop, value: Any, due: _DueWork) -> None:
-        """Take the rows that a whole loop returned."""
         step = strand.step
         assert step is not None  # of a loop
         rows = list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
@@ -378,7 +377,6 @@ class ExampleLoops:
             )
 
     def _ask_engine(self, strand: _RunningLoop, request: Ask, due: _DueWork) -> None:
-        """Ask an engine for the samples of a request."""
         step, name = strand.step, strand.example.name
         assert step is not None  # steps of one call make their calls themselves
         self._count_request(strand)
@@ -429,7 +427,6 @@ class ExampleLoops:
             due.services[table, name].append((strand, number, digest, request))
 
     def _answer_requests(self, table: str, name: str, requests: Sequence[_Service], due: _DueWork) -> None:
-        """The answers of a score or a search to all requests that are due."""
         threads = self.services.thread_count(table, name)
         for one in requests if threads else ():
             strand, _, _, request = one
@@ -476,7 +473,6 @@ class ExampleLoops:
         return digest, known
 
     def _ask_missing_samples(self, strand: _RunningLoop, call: JournalCall, due: _DueWork) -> None:
-        """Ask for the samples of a call but those that are known."""
         example, waiting = strand.example, _WaitingCall(strand, call.samples)
         known = {i: example.known.pop((call.pool, i)) for i in call.samples if (call.pool, i) in example.known}
         missing = [i for i in call.samples if i not in known]
@@ -513,7 +509,6 @@ class ExampleLoops:
             due.ready.append((strand, []))
 
     def _run_side_by_side(self, strand: _RunningLoop, loops: Sequence[Steps], number: int, due: _DueWork) -> None:
-        """Run loops side by side, and give what they return to the strand."""
         step, example = strand.step, strand.example
         strand.left, strand.results = len(loops), [None] * len(loops)
         strand.below = [] if step is None else [[] for _ in loops]
@@ -541,7 +536,6 @@ def _one_line_error(strand: _RunningLoop, error: BaseException) -> ThinkbackErro
 
 
 def _call_for_samples(call: JournalCall, samples: Sequence[int]) -> JournalCall:
-    """The call for some of its samples alone."""
     places, whole = [call.samples.index(sample) for sample in samples], call.call
     name, end = (call.pool.removesuffix(FINALIZER), FINALIZER) if call.pool.endswith(FINALIZER) else (call.pool, "")
     some = replace(

@@ -124,7 +124,6 @@ def _ended_at(completion: Completion) -> float:
 
 
 def _seconds_after(at: float | None, began: float | None) -> float | None:
-    """Seconds after `began`, to the microsecond."""
     return None if at is None or began is None else round(max(0.0, at - began), 6)
 
 

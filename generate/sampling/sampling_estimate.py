@@ -153,7 +153,6 @@ def _loop_estimate(plan: SamplingPlan, step: LoopStep, examples: Sequence[Prepar
 
 
 def _read_bytes(plan: SamplingPlan, step: LoopStep) -> int:
-    """The bytes of what a loop reads of a log, for all examples."""
     total = 0
     for rows in plan.examples.iter_slices(LEAST_OPEN) if step.of else ():
         tables = [table for one in plan.logged_rows(rows["example_id"].to_list()).values() for table in one.values()]

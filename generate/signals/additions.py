@@ -76,7 +76,6 @@ def _read_signals(top: Mapping[str, Any], name: str) -> tuple[TraceSignal, ...]:
 
 
 def _read_signal(name: str, table: Any) -> TraceSignal:
-    """Reads one table of the list `name` as the kind of signal that it names."""
     place, kinds = table_place(name, table), KINDS[name]
     if not isinstance(table, Mapping):
         raise InvalidError(f"`{place}` is {quote(table)}; it takes a table")

@@ -204,7 +204,6 @@ def _claims_table(drawn: DrawnTexts, every: int) -> _Claims:
 def _checks_table(
     ids: pl.Series, pool: str, drawn: DrawnTexts, rng: np.random.Generator, model: CheckingModel
 ) -> pl.DataFrame:
-    """The table `checks` of one system, for the first texts."""
     claims = _claims_table(drawn, model.every)
     texts, slots = claims.there.shape
     size = (texts, slots, model.rounds)

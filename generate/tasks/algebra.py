@@ -359,7 +359,6 @@ def _draw_way(rng: random.Random) -> _Way:
 
 
 def _without_repeats(lines: list[str]) -> list[str]:
-    """The lines without those that repeat the line before."""
     return [line for number, line in enumerate(lines) if not number or line != lines[number - 1]]
 
 

@@ -65,18 +65,18 @@ def with_abandoned(pool: LoggedPool, cut: LoggedPool, abandoned: np.ndarray) -> 
     traces alone, and a call that ranked all traces is known by what it saw.
     """
 
-    def mixed(of: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def merge_columns(of: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {name: np.where(abandoned, other[name], values) for name, values in of.items()}
 
     return replace(
         pool,
         code=np.where(abandoned, cut.code, pool.code),
         word=np.where(abandoned, cut.word, pool.word),
-        costs=mixed(pool.costs, cut.costs),
+        costs=merge_columns(pool.costs, cut.costs),
         judged=np.where(abandoned, cut.judged, pool.judged),
         credit=np.where(abandoned, cut.credit, pool.credit),
-        signals=mixed(pool.signals, cut.signals),
-        features=mixed(pool.features, cut.features),
+        signals=merge_columns(pool.signals, cut.signals),
+        features=merge_columns(pool.features, cut.features),
         shared=None if pool.shared is None else pool.shared.without(abandoned),
     )
 

@@ -39,7 +39,7 @@ class Scores:
         """Examples whose traces were ranked against each other in one call: bool (E,)."""
         return np.any(self.candidates > 0, axis=1)
 
-    def ranks_exactly(self, generated: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    def listwise_call_saw(self, generated: np.ndarray, valid: np.ndarray) -> np.ndarray:
         """Whether (E,) the listwise call saw exactly the traces `generated` (E, T), or the `valid` of these."""
         scored = ~np.isnan(self.score)
         exact = (scored == generated).all(axis=1) | (scored == (generated & valid)).all(axis=1)
@@ -80,10 +80,10 @@ class LoggedPool:
     @cached_property
     def credit_or_correct(self) -> np.ndarray:
         """How right each trace's answer is (E, T)."""
-        return judged_unless_null(self.judged, self.code >= 0)
+        return correctness_unless_null(self.judged, self.code >= 0)
 
     @cached_property
-    def incomparable(self) -> np.ndarray:
+    def has_incomparable_answers(self) -> np.ndarray:
         """Whether (E,) answers of the example cannot be compared, because one of them is opaque or contested."""
         mask = np.zeros(len(self.size), dtype=bool)
         for marked in (self.opaque, self.contested):
@@ -129,20 +129,20 @@ class LoggedPool:
         return (self.code >= 0) & np.isnan(scores.score) & ~scores.is_listwise[:, None]
 
     @cached_property
-    def words(self) -> np.ndarray:
+    def vocabulary_number_of_code(self) -> np.ndarray:
         """Vocabulary number of each answer code: int32 (E, A)."""
-        words = np.full((len(self.code), max(self.answers, 1)), -1, dtype=np.int32)
+        words = np.full((len(self.code), max(self.n_codes, 1)), -1, dtype=np.int32)
         row, column = np.nonzero(self.code >= 0)
         words[row, self.code[row, column]] = self.word[row, column]
         return words
 
     @cached_property
-    def answers(self) -> int:
+    def n_codes(self) -> int:
         """How many answer codes the example with most of them has."""
         return int(self.code.max(initial=-1)) + 1
 
 
-def judged_unless_null(judged: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+def correctness_unless_null(judged: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """Correctness of predictions: the chosen trace's, but 0 for a null prediction; NaN where not judged."""
     return np.where(predicted | np.isnan(judged), judged, 0.0)
 

@@ -9,7 +9,7 @@ from toolkit.settings import setting
 
 
 @dataclass(frozen=True)
-class Rows:
+class UsedRows:
     """A record of the examples that something is fitted on, chosen on or reported on.
 
     `where`: the condition that names them, None where none does. `examples`: how many they are; `repairs`: of these,
@@ -41,16 +41,16 @@ class Choice:
     where none was. `folds`: of the examples fitted on, which then are those chosen on, by scores out of fold.
     """
 
-    chosen: Rows
-    reported: Rows = Rows()
-    fitted: Rows | None = None
+    chosen: UsedRows
+    reported: UsedRows = UsedRows()
+    fitted: UsedRows | None = None
     best: str | None = None
     tried: int = 1
     folds: int | None = None
 
     def record(self) -> dict[str, Any]:
         """The examples that were seen, as plain data of a gate file."""
-        fitted = self.fitted or Rows()
+        fitted = self.fitted or UsedRows()
         return {"fitted_on": fitted.record(), "tuned_on": self.chosen.record() | {"folds": self.folds}}
 
     @property

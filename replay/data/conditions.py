@@ -120,7 +120,7 @@ def refuse_overlap(
         )
 
 
-def refuse_reuse(log: Log, learnt: tuple[str, str], calibrated: tuple[str, str]) -> None:
+def refuse_calibration_on_learnt(log: Log, learnt: tuple[str, str], calibrated: tuple[str, str]) -> None:
     """Raise where an example is both learnt from and used to calibrate thresholds; each is (setting, condition).
 
     Split-conformal sets need calibration examples that are exchangeable with those reported, which examples that the

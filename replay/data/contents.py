@@ -72,12 +72,12 @@ class Contents:
         """Pools whose traces must keep their order, and may not be permuted."""
         return self.whole | self.positioned | self.ordered
 
-    def require_other_orders(self, pool: str, then: str) -> None:
+    def require_permutable_traces(self, pool: str, then: str) -> None:
         """Raise where the traces of a pool may not be permuted; `then` says in words what that rules out."""
         if pool in self.ordered_pools:
-            raise UnsuitableError(f"pool `{pool}` {self.why_in_order(pool)}, so {then}")
+            raise UnsuitableError(f"pool `{pool}` {self.reason_to_keep_order(pool)}, so {then}")
 
-    def why_in_order(self, pool: str) -> str:
+    def reason_to_keep_order(self, pool: str) -> str:
         """Why the traces of a pool must keep their order, in words."""
         if pool in self.stopped:
             return "was stopped by a rule of its loop (`stopped`), so it is replayed whole"
@@ -88,7 +88,7 @@ class Contents:
     def require_pool(self, pool: str) -> None:
         require_known(pool, self.pools, f"the log has no pool `{pool}` of first attempts")
 
-    def table_pool(self, table: str, pool: str | None) -> str:
+    def pool_of_table(self, table: str, pool: str | None) -> str:
         """The pool of a further table that a policy reads: the one named, else the only one that there is."""
         pools = self.rows(table)
         if not pools:
@@ -216,8 +216,8 @@ def read_contents(log: Log) -> Contents:
         sizes={pool: largest + 1 for pool, largest in solves.select("pool", "sample_index").iter_rows()},
         revisions=_logged_revisions(log) if len(solves) < len(frame) else frozenset(),
         lowest=cache(partial(_lowest_score, log, len(frame) == 1)),
-        stopped=_marked(log, lambda pool: pool.get(STOPPED) is not None),
-        ordered=_marked(log, lambda pool: pool.get(ORDERED) is True),
+        stopped=_pools_with_settings(log, lambda pool: pool.get(STOPPED) is not None),
+        ordered=_pools_with_settings(log, lambda pool: pool.get(ORDERED) is True),
         positioned=frozenset(solves.filter("position")["pool"]),
         fitted=fitted_verifiers(log),
         rows=cache(partial(_most_rows, log)),
@@ -228,8 +228,7 @@ def read_contents(log: Log) -> Contents:
     )
 
 
-def _marked(log: Log, holds: Callable[[Mapping[str, Any]], bool]) -> frozenset[str]:
-    """The pools whose settings in the manifest are so."""
+def _pools_with_settings(log: Log, holds: Callable[[Mapping[str, Any]], bool]) -> frozenset[str]:
     return frozenset() if log.manifest is None else log.manifest.pools_where(holds)
 
 

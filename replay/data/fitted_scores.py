@@ -19,18 +19,18 @@ FITTED = "fitted"
 
 
 @dataclass(frozen=True)
-class _Inputs(Checked):
+class _NamedInputs(Checked):
     name: str = setting()
     inputs: tuple[str, ...] = setting()
 
 
-def _fit_settings(given: Any, place: str) -> dict[str, Any]:
-    checked = vars(table_reader(_Inputs)(given, place))
+def _read_fit_settings(given: Any, place: str) -> dict[str, Any]:
+    checked = vars(table_reader(_NamedInputs)(given, place))
     return {**given, **checked}
 
 
 @dataclass(frozen=True)
-class _States(Checked):
+class _StatesRead(Checked):
     model: str = setting()
     shards: tuple[str, ...] = setting(())
 
@@ -42,7 +42,7 @@ class TrainedOn(Checked):
     where: str = setting()
     log: str = setting()
     questions: tuple[str, ...] = setting()
-    states: _States | None = setting(None)
+    states: _StatesRead | None = setting(None)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class FitRecord(Checked):
     a layer and a token.
     """
 
-    settings: dict[str, Any] = setting(read=_fit_settings)
+    settings: dict[str, Any] = setting(read=_read_fit_settings)
     trained_on: TrainedOn | None = setting(None, read=table_reader(TrainedOn))
     places: tuple[tuple[int, int], ...] = setting((), read=read_pairs)
 

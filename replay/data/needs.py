@@ -47,7 +47,7 @@ class Needs:
         """Action -> the name of the slice of a block that holds its revisions."""
         return {action: slice_name(*action) for action in sorted(self.actions, key=str)}
 
-    def verifiers(self, slice_: str) -> list[str]:
+    def verifiers_on_slice(self, slice_: str) -> list[str]:
         """Verifiers whose scores are read on a slice."""
         return sorted(verifier for name, verifier in self.scores if name == slice_)
 
@@ -62,12 +62,12 @@ def revision_needs(action: str, base: str, pool: str | None) -> Needs:
     return Needs(pools=frozenset([base]), actions=frozenset([(action, base, pool)]))
 
 
-def scores_on(slices: Collection[str], verifier: str) -> Needs:
+def needs_of_scores(slices: Collection[str], verifier: str) -> Needs:
     """What reading a verifier's scores on some slices needs."""
     return Needs(scores=frozenset((name, verifier) for name in slices))
 
 
-def rows_of(table: str, pool: str, *columns: str) -> Needs:
+def needs_of_rows(table: str, pool: str, *columns: str) -> Needs:
     """What reading some columns of a pool's rows in a further table needs, with its keys and what each row cost."""
     costs = [name for name in TABLE_COSTS if name in schema_of(table)]
     names = {*columns, *keys_of(table), *costs} - {"example_id", "pool"}

@@ -76,7 +76,7 @@ class Prices:
         return {**words, **entries}
 
 
-def prices_from(table: object) -> Prices | None:
+def read_prices(table: object) -> Prices | None:
     """The prices of the table `[prices]`; None without one. A lone number prices both kinds of tokens."""
     if table is None:
         return None
@@ -102,7 +102,7 @@ def logged_prices(log: Log) -> Prices | None:
     return Prices({}, currency=log.manifest.currency or "", source="the log's column `cost`", logged=True)
 
 
-def without_tokens(log: Log, prices: Prices | None, pools: Collection[str]) -> str:
+def missing_tokens(log: Log, prices: Prices | None, pools: Collection[str]) -> str:
     """What keeps prices of traces of `pools` from being used, in words: tokens that are not logged; else empty."""
     sides = ("prompt_tokens", "completion_tokens")
     of_models = {} if prices is None else prices.per_million
@@ -114,7 +114,7 @@ def without_tokens(log: Log, prices: Prices | None, pools: Collection[str]) -> s
     return f"{texts} are not logged, so their prices are not used: log them, or give them the price 0" if texts else ""
 
 
-def columns_with(prices: Prices | None, measure: str | None = None) -> tuple[OutcomeColumn, ...]:
+def priced_columns(prices: Prices | None, measure: str | None = None) -> tuple[OutcomeColumn, ...]:
     """The table of outcome columns, with money in the currency of the prices, and the mean of another `measure` than
     `correct` under its name.
     """
@@ -136,7 +136,7 @@ def load_prices(given: str | Path | Prices) -> Prices:
         return given
     tables = parse_toml(read_text(given, f"the prices in {given}"), str(given))
     with error_prefix(f"{given}: "):
-        prices = prices_from(tables.get("prices"))
+        prices = read_prices(tables.get("prices"))
         if outside := [f"`{word}`" for word in WORDS if word in tables]:
             raise InvalidError(f"{' and '.join(outside)} above `[prices]`: write it below, as a key of that table")
     if prices is None:

@@ -48,12 +48,12 @@ def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBl
     texts = (traces[_answer_text_column(name)].alias("answer") for name in named)
     vocabulary = pl.concat([traces["answer"], traces[OUTSIDE], others, *texts]).unique().drop_nulls().sort()
     words = pl.DataFrame({"answer": vocabulary, "word": np.arange(len(vocabulary), dtype=np.int32)})
-    traces = _with_numbers(traces, words, "answer", "word", "code")
+    traces = _with_answer_numbers(traces, words, "answer", "word", "code")
     for name in named:
-        traces = _with_numbers(traces, words, _answer_text_column(name), f"word as {name}", f"code as {name}")
+        traces = _with_answer_numbers(traces, words, _answer_text_column(name), f"word as {name}", f"code as {name}")
     scores = _read_scores(log, traces, within, request)
     whole = log.pools_without_prefix()
-    billed = billed_by_request(log)
+    billed = pools_billed_by_request(log)
     pools = {
         name: _read_pool_arrays(
             name, len(examples), traces.filter(pl.col("slice") == name), scores, request, name in whole, billed
@@ -112,7 +112,7 @@ def _is_strictly_ascending(frame: pl.DataFrame, keys: Sequence[str]) -> bool:
     return bool(before.all())
 
 
-def _with_numbers(traces: pl.DataFrame, words: pl.DataFrame, column: str, word: str, code: str) -> pl.DataFrame:
+def _with_answer_numbers(traces: pl.DataFrame, words: pl.DataFrame, column: str, word: str, code: str) -> pl.DataFrame:
     """The traces with `word`, the vocabulary number of a column's text, and `code`, its number among the texts of its
     slice and example by first appearance.
     """
@@ -170,7 +170,7 @@ def _read_traces(
     solves = (pl.col("action") == "solve") & pl.col("pool").is_in(sorted(request.needs.pools))
     revisions = pl.col("action").is_in(sorted({action for action, _, _ in request.needs.actions}))
     scan = log.scan("traces", list(dict.fromkeys(columns)), within=within).filter(solves | revisions)
-    frame = _drop_after_gaps(collect(scan.join(rows, on="example_id", how="inner"), log))
+    frame = _drop_traces_after_gaps(collect(scan.join(rows, on="example_id", how="inner"), log))
     if request.needs.features:
         inputs = sorted(request.needs.features)
         features = log.scan("features", ["trace_id", "example_id", *inputs], within=within)
@@ -194,7 +194,7 @@ def read_texts(log: Log, example: str, needs: Needs) -> pl.DataFrame:
     """The logged texts of one example's traces: slice, sample, trace_id, text; numbered as its block numbers them."""
     columns = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "text"]
     scan = log.scan("traces", columns).filter(pl.col("example_id") == example).with_columns(e=pl.lit(0))
-    rows = _add_slice_names(_drop_after_gaps(collect(scan, log)), needs)
+    rows = _add_slice_names(_drop_traces_after_gaps(collect(scan, log)), needs)
     return rows.select("slice", pl.col("sample_index").cast(pl.Int64).alias("sample"), "trace_id", "text")
 
 
@@ -226,7 +226,7 @@ def suffix_name(tokens: int) -> str:
     return f"last {tokens}"
 
 
-def _drop_after_gaps(frame: pl.DataFrame) -> pl.DataFrame:
+def _drop_traces_after_gaps(frame: pl.DataFrame) -> pl.DataFrame:
     """The traces before the first gap in the sample indices of their run, with how many come after it."""
     run = ("e", "pool", "action", "parent_id")
     frame = frame.sort(*run, "sample_index")
@@ -314,7 +314,7 @@ def _read_pool_arrays(
         reads=_column_by_example_and_sample(traces, "reads", shape, 0, np.int32),
         scores={
             one: _score_arrays(scores.filter((pl.col("slice") == name) & (pl.col("verifier") == one)), shape, request)
-            for one in request.needs.verifiers(name)
+            for one in request.needs.verifiers_on_slice(name)
         },
         signals={signal: _column_by_example_and_sample(traces, signal, shape) for signal in signals},
         features={
@@ -339,7 +339,7 @@ def _read_pool_arrays(
     )
 
 
-def billed_by_request(log: Log) -> frozenset[str]:
+def pools_billed_by_request(log: Log) -> frozenset[str]:
     """The pools whose prompts were billed once for the samples of one request."""
     manifest = log.manifest
     if manifest is None:

@@ -35,7 +35,7 @@ class SharedCosts:
         traces = self.reply.shape[1]
         return replace(self, reply=np.where(apart, traces + np.arange(traces), self.reply))
 
-    def probability_of_repeat(self, paid: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+    def probability_of_repeated_reply(self, paid: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
         """Probability (E, T) that a trace is paid, and another of its reply before it; of traces that are paid with a
         probability (E, T), where others are `known` to be paid already with another.
         """
@@ -56,7 +56,7 @@ class SharedCosts:
         are among the first k with probability 1 - C(N - g, k) / C(N, k).
         """
         size = there.sum(axis=1)
-        first = there & (self.probability_of_repeat(there.astype(float)) == 0)
+        first = there & (self.probability_of_repeated_reply(there.astype(float)) == 0)
         members = (there[:, None, :] & (self.reply[:, None, :] == self.reply[:, :, None])).sum(axis=2)  # (E, T)
         left, k = size[:, None] - members, drawn[:, None]
         with np.errstate(invalid="ignore"):

@@ -153,7 +153,7 @@ class ChosenTraces:
     slice: np.ndarray
     sample: np.ndarray
 
-    def read(self, block: LogBlock, of: Callable[[LoggedPool], np.ndarray | None]) -> np.ndarray:
+    def read_column(self, block: LogBlock, of: Callable[[LoggedPool], np.ndarray | None]) -> np.ndarray:
         """One column of the chosen traces (E,), which `of` takes from a slice as (E, T); NaN where there is none."""
         out = np.full(len(self.sample), np.nan)
         for number, name in enumerate(self.slices):
@@ -203,10 +203,10 @@ def path_of_rows(
     they are right; None where the policy has none.
     """
     outcome = outcome_of_rows(block, calls, is_paid, reason, reasons, ending, measured, words, correct)
-    return path_with_rows(block, calls, is_paid, outcome)
+    return path_paying_rows(block, calls, is_paid, outcome)
 
 
-def path_with_rows(block: LogBlock, calls: RowCalls, is_paid: np.ndarray, outcome: Outcome) -> PolicyPath:
+def path_paying_rows(block: LogBlock, calls: RowCalls, is_paid: np.ndarray, outcome: Outcome) -> PolicyPath:
     """The path with this `outcome` that pays those rows of a further table that `is_paid` (R,) on the covered ones."""
     paid = block.tables[calls.table, calls.pool].spread(is_paid.astype(float)) * (outcome.reason == 0)[:, None]
     path = Realization(np.ones(len(paid)), (CallSegment({calls: certain_calls(paid)}),))
@@ -255,14 +255,14 @@ def union_of_calls(calls: Iterable[Calls]) -> Calls:
     return masks
 
 
-def calls_beyond(calls: Calls, known: Calls) -> Calls:
+def calls_not_yet_paid(calls: Calls, known: Calls) -> Calls:
     """The `calls` that are not among the `known` ones. Both hold only calls that are certainly made."""
     return {
         key: certain_calls(paid.among * (1 - known[key].among)) if key in known else paid for key, paid in calls.items()
     }
 
 
-def cost_beyond(block: LogBlock, segments: Sequence[CallSegment], known: Sequence[Calls]) -> np.ndarray:
+def cost_not_yet_paid(block: LogBlock, segments: Sequence[CallSegment], known: Sequence[Calls]) -> np.ndarray:
     """Costs (E, C) of a path's segments beyond the calls that are `known` already, each paid once."""
     total = np.zeros((len(block.examples), len(COSTS)))
     before = list(known)
@@ -279,7 +279,7 @@ def _extra_tokens(block: LogBlock, calls: Calls, known: Calls) -> np.ndarray:
         new, shared = _probability_not_paid_before(key, paid, known), key.shared_reply_costs(block)
         tokens += weigh_by_probability(new, key.call_tokens(block)).sum(axis=1)
         if shared is not None:
-            repeats = shared.probability_of_repeat(new, known[key].probability if key in known else None)
+            repeats = shared.probability_of_repeated_reply(new, known[key].probability if key in known else None)
             tokens -= weigh_by_probability(repeats, shared.costs["prompt_tokens"]).sum(axis=1)
     return tokens
 
@@ -311,7 +311,7 @@ def _segment_cost(block: LogBlock, segment: CallSegment, known: Calls) -> np.nda
             costs[:, column] += values
         shared, apart = key.shared_reply_costs(block), new
         if shared is not None:
-            repeats = shared.probability_of_repeat(new, known[key].probability if key in known else None)
+            repeats = shared.probability_of_repeated_reply(new, known[key].probability if key in known else None)
             apart = new - repeats
             for cost, part in shared.costs.items():
                 costs[:, AT[GENERATED.get(cost, cost)]] -= weigh_by_probability(repeats, part).sum(axis=1)
@@ -368,7 +368,7 @@ def _extra_calls(
     for call, paid in calls.items():
         other = known.get(call, certain_calls(np.zeros_like(paid.among)))
         if paid.draw is None and other.draw is None:
-            none *= _probability_paid_too(paid, other)
+            none *= _probability_both_paid(paid, other)
         else:
             by_draw.setdefault((paid.draw, None if paid.draw else other.draw), []).append((paid, other))
     for pairs in by_draw.values():
@@ -394,10 +394,10 @@ def _probability_all_paid(pairs: Sequence[tuple[CallMask, CallMask]]) -> np.ndar
         if other is None
         else CallMask(other.among & ~new, other.count, other)
     )
-    return _probability_paid_too(CallMask(among.astype(float), count), inside)
+    return _probability_both_paid(CallMask(among.astype(float), count), inside)
 
 
-def _probability_paid_too(mask: CallMask, other: CallMask) -> np.ndarray:
+def _probability_both_paid(mask: CallMask, other: CallMask) -> np.ndarray:
     """Probability (E,) that the random subset `mask` lies within the independent random subset `other`.
 
     With k of n drawn here, K of N there and m of the n also among the N: each next draw must be one of the m, and be

@@ -152,7 +152,7 @@ def makes_listwise_call(trajectory: Trajectory, how: StopConditions) -> np.ndarr
     generated = trajectory.is_among_first(trajectory.place, how.affordable_traces(trajectory.n_generated))
     if trajectory.abandonment is not None:
         generated &= ~trajectory.abandonment.abandoned
-    exactly = trajectory.scores.ranks_exactly(generated, trajectory.pool.code >= 0)
+    exactly = trajectory.scores.listwise_call_saw(generated, trajectory.pool.code >= 0)
     return trajectory.listwise & exactly & (how.affordable_traces(trajectory.pool.size) <= how.cap)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from replay.data.block import LoggedPool, judged_unless_null
+from replay.data.block import LoggedPool, correctness_unless_null
 from replay.engine import outcome as ends
 from replay.engine.calls import CallSegment, RandomDraw, random_calls
 from replay.engine.costs import AT, CallKey, ScoreCalls, TraceCalls, mean_surplus_over_orders
@@ -31,7 +31,7 @@ def expected_outcome(
         reason=partial_reason_numbers(trajectory, how, trajectory.steps.limit, never_called),
         reasons=reasons,
         costs=_expected_costs(trajectory, verified, valid),
-        correct=judged_unless_null(_mean_over_winners(probability, pool.judged, sample, example), valid > 0),
+        correct=correctness_unless_null(_mean_over_winners(probability, pool.judged, sample, example), valid > 0),
         credit=_mean_over_winners(probability, pool.credit, sample, example),
         words=np.where(probability > 0, pool.word[example[:, None], sample], -1).T,
         shares=probability.T,
@@ -67,12 +67,12 @@ def mean_over_orders(trajectory: Trajectory, select: Select, how: StopConditions
     costs = trajectory.costs[example, trajectory.steps.limit] * traces.drawn[:, None] / size[:, None]
     costs += listwise_costs(trajectory) * called[:, None] + mean_surplus_over_orders(pool, traces.drawn)
     reason = partial_reason_numbers(trajectory, how, trajectory.steps.limit, called)
-    outcome = outcome_from_chances(pool, chance, nothing, costs, reason, reasons)
+    outcome = outcome_of_random_choice(pool, chance, nothing, costs, reason, reasons)
     ending = np.where(pool.size < how.cap, ends.EXHAUSTED, ends.CAP).astype(np.int8)
     return replace(outcome, ending=ending, runs=((trajectory.walk, trajectory.steps.limit),))
 
 
-def outcome_from_chances(
+def outcome_of_random_choice(
     pool: LoggedPool, chance: np.ndarray, nothing: np.ndarray, costs: np.ndarray, reason: np.ndarray,
     reasons: tuple[str, ...],
 ) -> Outcome:  # fmt: skip
@@ -80,25 +80,27 @@ def outcome_from_chances(
     prediction with probability `nothing` (E, T).
     """
     example = np.arange(len(pool.size))
-    shares = np.zeros((pool.words.shape[1] + 1, len(example)))
+    shares = np.zeros((pool.vocabulary_number_of_code.shape[1] + 1, len(example)))
     np.add.at(shares, (pool.code, example[:, None]), chance)
     shares[-1] += nothing.sum(axis=1)
-    unpredicted = judged_unless_null(pool.judged, np.zeros_like(pool.code, dtype=bool))
+    unpredicted = correctness_unless_null(pool.judged, np.zeros_like(pool.code, dtype=bool))
     values = np.concatenate([pool.judged, unpredicted], axis=1)
     return Outcome(
         reason=reason,
         reasons=reasons,
         costs=costs,
-        correct=_mean_by_chance(np.concatenate([chance, nothing], axis=1), values),
-        credit=_mean_by_chance(chance + nothing, pool.credit),
-        words=np.concatenate([pool.words, np.full((len(example), 1), -1, dtype=np.int32)], axis=1).T,
+        correct=_weighted_mean(np.concatenate([chance, nothing], axis=1), values),
+        credit=_weighted_mean(chance + nothing, pool.credit),
+        words=np.concatenate(
+            [pool.vocabulary_number_of_code, np.full((len(example), 1), -1, dtype=np.int32)], axis=1
+        ).T,
         shares=shares,
         rows=np.maximum((shares > 0).sum(axis=0), 1),
         ending=np.full(len(example), ends.CAP, dtype=np.int8),
     )
 
 
-def _mean_by_chance(chance: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _weighted_mean(chance: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Mean (E,) of values (E, T) by the chance of each; a mean that is 0 or 1 but for rounding becomes exactly that."""
     mean = np.where(chance > 0, chance * values, 0.0).sum(axis=1)
     return np.where(np.abs(mean - np.rint(mean)) < ROUNDING, np.rint(mean), mean)

@@ -90,7 +90,7 @@ def combine_chosen_traces(
 
 def mix_paths(rate: float, base: PolicyPath, then: PolicyPath, columns: Columns) -> PolicyPath:
     """The mean of `then`, with weight `rate`, and `base` on every example; both must cover it."""
-    reason, reasons = complete_on_both(base.outcome, then.outcome)
+    reason, reasons = partial_on_either(base.outcome, then.outcome)
     weights = np.full((2, len(reason)), [[rate], [1 - rate]])
     further = combine_columns(columns, (then.outcome, weights[0]), (base.outcome, weights[1]), weights[1])
     sides = [(weight, path) for weight, path in ((1 - rate, base), (rate, then)) if weight > 0]
@@ -119,7 +119,7 @@ def mix_paths(rate: float, base: PolicyPath, then: PolicyPath, columns: Columns)
     return PolicyPath(outcome, tuple(every), None, {})
 
 
-def complete_on_both(base: Outcome, then: Outcome) -> tuple[np.ndarray, tuple[str, ...]]:
+def partial_on_either(base: Outcome, then: Outcome) -> tuple[np.ndarray, tuple[str, ...]]:
     """Why an example is partial for a policy that needs both outcomes: numbers (E,), and their texts."""
     later = np.where(then.reason > 0, then.reason + len(base.reasons) - 1, 0)
     return np.where(base.reason > 0, base.reason, later).astype(np.int16), (*base.reasons, *then.reasons[1:])

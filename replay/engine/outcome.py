@@ -86,7 +86,7 @@ class Outcome:
         )
 
 
-def joined(parts: Sequence[Outcome]) -> Outcome:
+def join_outcomes(parts: Sequence[Outcome]) -> Outcome:
     """The outcomes of one policy on several blocks, as one on the examples of all, with no walk and no comparison."""
     first = parts[0]
     return replace(
@@ -138,7 +138,7 @@ class OutcomeSums:
     runs: list[tuple[Walk, np.ndarray]] = field(default_factory=list)
     order_s: float | None = None
 
-    def add(self, trajectory: Trajectory, select: Select, stopped: Stops, extra: np.ndarray | None) -> None:
+    def add_order(self, trajectory: Trajectory, select: Select, stopped: Stops, extra: np.ndarray | None) -> None:
         """Add the outcome of one random order, whose walk ended as `stopped` says; costs `extra` (E, C) come on top."""
         step, ending, reason = stopped.step, stopped.ending, stopped.reason
         self.reason = reason if self.reason is None else np.maximum(self.reason, reason)
@@ -148,7 +148,7 @@ class OutcomeSums:
         costs = trajectory.costs.reshape(-1, len(COSTS)).take(at, axis=0)
         parts = (costs if extra is None else costs + extra, results.judged.take(at), results.credit.take(at))
         self.sums = tuple(a + b for a, b in zip(self.sums, parts, strict=True)) if self.sums else parts
-        self.words, self.code = trajectory.pool.words, results.code.take(at)
+        self.words, self.code = trajectory.pool.vocabulary_number_of_code, results.code.take(at)
         if self.rows > 1:
             if self.counts is None:
                 self.counts = np.zeros((len(step), self.words.shape[1] + 1))
@@ -162,7 +162,7 @@ class OutcomeSums:
         if self.keep_runs:
             self.runs.append((trajectory.walk, step))
 
-    def outcome(self) -> Outcome:
+    def mean_outcome(self) -> Outcome:
         if self.words is None or self.code is None or self.ending is None or self.reason is None:
             raise ValueError("no row was added")
         null = np.full((len(self.words), 1), -1, dtype=np.int32)

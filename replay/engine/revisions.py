@@ -8,7 +8,7 @@ import numpy as np
 
 from replay.data.block import LogBlock
 from replay.engine import outcome as ends
-from replay.engine.calls import CallSegment, Realization, certain_calls, cost_beyond, single_trace_calls
+from replay.engine.calls import CallSegment, Realization, certain_calls, cost_not_yet_paid, single_trace_calls
 from replay.engine.costs import COSTS, TraceCalls
 from replay.engine.outcome import Outcome
 
@@ -36,7 +36,7 @@ def mean_outcome(
         at = min(sample, pool.code.shape[1] - 1)
         correct += np.where(on, pool.credit_or_correct[:, at], 0.0)
         credit += np.where(on, pool.credit[:, at], 0.0)
-        costs += np.where(on[:, None], cost_beyond(block, one.segments, []), 0.0)
+        costs += np.where(on[:, None], cost_not_yet_paid(block, one.segments, []), 0.0)
         words.append(np.where(on, pool.word[:, at], -1))
     return Outcome(
         reason=reason,

@@ -64,12 +64,12 @@ def _label_scores(trajectory: Trajectory, step: np.ndarray, answers: int) -> np.
 
 def best_scores_by_label(block: LogBlock, trajectory: Trajectory, step: np.ndarray, labels: list[str]) -> np.ndarray:
     """Best score (E, L) of each label among the traces verified by `step` (E,); -inf for a label without one."""
-    best = _label_scores(trajectory, step, trajectory.pool.answers)
+    best = _label_scores(trajectory, step, trajectory.pool.n_codes)
     place = {word: i for i, word in enumerate(block.vocabulary.to_list())}
     out = np.full((len(step), len(labels)), -np.inf)
     for i, label in enumerate(labels):
         if label in place:
-            label_score = np.where(trajectory.pool.words == place[label], best, -np.inf)
+            label_score = np.where(trajectory.pool.vocabulary_number_of_code == place[label], best, -np.inf)
             out[:, i] = label_score.max(axis=1)
     return out
 
@@ -107,7 +107,6 @@ def add_set_columns(
 
 
 def _shared_labels(block: LogBlock) -> list[str]:
-    """The label space that all examples of the block share."""
     spaces = block.examples["labels"].unique().to_list()
     if len(spaces) != 1 or not spaces[0]:
         raise UnsuitableError("`conformal` needs examples that share one label space (`labels` of examples)")

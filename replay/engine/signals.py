@@ -16,7 +16,7 @@ import polars as pl
 
 from replay.data.block import LogBlock, LoggedPool
 from replay.data.contents import Contents
-from replay.data.needs import Needs, scores_on
+from replay.data.needs import Needs, needs_of_scores
 from replay.data.read import suffix_name
 from replay.engine.calls import CallMask, Calls, ChosenTraces, PolicyPath, certain_calls, union_of_calls
 from replay.engine.costs import CallKey, ScoreCalls, TraceCalls
@@ -75,7 +75,7 @@ class GateInput(ClassFacts, ABC):
 
 class _VerifierInput(GateInput, source="verifier"):
     def needs(self, slices: Collection[str]) -> Needs:
-        return scores_on(slices, self.name)
+        return needs_of_scores(slices, self.name)
 
     def require_in_log(self, contents: Contents, slices: Collection[str], reader: str) -> None:
         contents.require_verifier(self.name, f" for {reader}")
@@ -96,7 +96,7 @@ class _VerifierInput(GateInput, source="verifier"):
             if scores.is_listwise.any():
                 traces = paid.get(TraceCalls(name))
                 generated = np.zeros(score.shape, dtype=bool) if traces is None else traces.among > 0
-                fits = scores.ranks_exactly(generated, pool.code >= 0)
+                fits = scores.listwise_call_saw(generated, pool.code >= 0)
                 score[scores.is_listwise & ~fits] = np.nan
                 ranked = (scores.is_listwise & fits)[:, None] & mask.any(axis=1, keepdims=True)
                 mask = np.where(ranked, ~np.isnan(scores.score), mask)
@@ -203,7 +203,7 @@ def _chosen_traces(path: PolicyPath) -> ChosenTraces:
 def _values_of_chosen_trace(
     block: LogBlock, path: PolicyPath, of: Callable[[LoggedPool], np.ndarray | None]
 ) -> np.ndarray:
-    return _chosen_traces(path).read(block, of)
+    return _chosen_traces(path).read_column(block, of)
 
 
 def _chosen_trace_cost(block: LogBlock, path: PolicyPath, name: str) -> np.ndarray:
@@ -260,7 +260,7 @@ def _vote_share(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
         chosen = word
     votes = (voting & (voted == chosen[:, None])).sum(axis=1)
     total = voting.sum(axis=1)
-    known = (total > 0) & ((word >= 0) | walk.nulls) & ~pool.incomparable
+    known = (total > 0) & ((word >= 0) | walk.nulls) & ~pool.has_incomparable_answers
     return np.where(known, votes / np.maximum(total, 1), np.nan)
 
 
@@ -270,7 +270,7 @@ def _score_margin(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray
     trajectory = walk_block(block, walk)
     seen, rows, at = trajectory.stop_prefix, np.arange(len(step)), np.maximum(step, 1) - 1
     lead = np.where(seen.verified_answers[rows, at] == 1, 1.0, seen.lead[rows, at])
-    known = (step > 0) & (seen.verified[rows, at] > 0) & ~trajectory.pool.incomparable
+    known = (step > 0) & (seen.verified[rows, at] > 0) & ~trajectory.pool.has_incomparable_answers
     return np.where(known, lead, np.nan)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.abandoned import abandoned_slice_name, with_abandoned
-from replay.data.block import LogBlock, LoggedPool, Scores, judged_unless_null
+from replay.data.block import LogBlock, LoggedPool, Scores, correctness_unless_null
 from replay.engine.costs import AT, COSTS, GENERATED, elapsed_seconds, verification_costs
 from replay.sampling.abandon import Abandon, Abandonment
 from replay.sampling.learned import Calibration
@@ -181,7 +181,7 @@ class Trajectory:
         return Prefix(
             statistics=LazyArrays(STATISTICS, self._prefix_statistic),
             features=LazyArrays(self.pool.features, lambda name: self._values_by_step(self.pool.features[name])),
-            examples=LazyArrays(self.examples.columns, lambda name: _example_column(self.examples[name])),
+            examples=LazyArrays(self.examples.columns, lambda name: _example_values(self.examples[name])),
             revealed=self.revealed,
             signals=LazyArrays(TRACE_SIGNALS.values(), lambda name: self._values_by_step(self.pool.trace_column(name))),
         )
@@ -236,14 +236,14 @@ class Trajectory:
             chosen = self.chosen_places(select)
             sample = np.take_along_axis(self.place, np.maximum(chosen, 0), axis=1)
             self._results[select] = AnswersByStep(
-                judged=judged_unless_null(np.take_along_axis(self.pool.judged, sample, axis=1), chosen >= 0),
+                judged=correctness_unless_null(np.take_along_axis(self.pool.judged, sample, axis=1), chosen >= 0),
                 credit=np.take_along_axis(self.pool.credit, sample, axis=1),
                 code=np.where(chosen >= 0, np.take_along_axis(self.pool.code, sample, axis=1), -1),
             )
         return self._results[select]
 
 
-def _example_column(values: pl.Series) -> np.ndarray:
+def _example_values(values: pl.Series) -> np.ndarray:
     """A column of examples as an array: numbers as float, NaN for null; texts as they are."""
     if values.dtype.is_numeric() or values.dtype == pl.Boolean:
         return np.array(values.cast(pl.Float64).fill_null(np.nan).to_numpy())
@@ -276,13 +276,13 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
     code = np.where(looked_at, np.take_along_axis(traces.code, steps.at, axis=1), -1)
     score = np.where(looked_at, np.take_along_axis(traces.score, steps.at, axis=1), np.nan)
     sample = np.take_along_axis(place, steps.at, axis=1)
-    first, nulls = first_places(traces.code, voting.answers), None
+    first, nulls = first_places(traces.code, voting.n_codes), None
     if walk.nulls:
         null = np.take_along_axis(_null_vote_mask(walk, pool, abandonment), place, axis=1)
         null &= np.arange(place.shape[1]) < traces.count[:, None]
-        first = first_places(np.where(null, voting.answers, traces.code), voting.answers + 1)
+        first = first_places(np.where(null, voting.n_codes, traces.code), voting.n_codes + 1)
         nulls = np.take_along_axis(null, steps.at, axis=1) & looked_at
-    revealed = RevealedTraces(code, score, steps.at, first, voting.answers, scores is not None, walk.unscored, nulls)
+    revealed = RevealedTraces(code, score, steps.at, first, voting.n_codes, scores is not None, walk.unscored, nulls)
     revealed = replace(revealed, ranks=_tie_ranks(block, walk, voting, revealed, keys, sample))
     blocks = _evaluated_block_ends(walk, revealed, place.shape[1])
     generation = _generation_costs(pool, place, traces.code >= 0, blocks)
@@ -328,7 +328,7 @@ def _tie_ranks(
 ) -> TieRanks | None:
     """The ranks that break ties between the traces `sample` (E, S) of steps; None: the order of generation."""
     drawn = None if keys is None else np.take_along_axis(keys, sample, axis=1)
-    words = np.pad(pool.words, ((0, 0), (0, 1)), constant_values=-1)
+    words = np.pad(pool.vocabulary_number_of_code, ((0, 0), (0, 1)), constant_values=-1)
     return walk.tie.ranks(VotingSteps(revealed.voted_code, drawn, words, block.vocabulary))
 
 
@@ -343,11 +343,12 @@ def _generation_statistics(revealed: RevealedTraces) -> Prefix:
     """The statistics of votes and verifications of a walk whose steps each generate a trace."""
     steps = np.broadcast_to(np.arange(1, revealed.code.shape[1] + 1, dtype=np.int32), revealed.code.shape)
 
-    def of(name: str) -> np.ndarray:
+    def statistic_named(name: str) -> np.ndarray:
         return getattr(revealed.vote_counts if name in VoteCounts.__dataclass_fields__ else revealed.best_scores, name)
 
     return Prefix(
-        LazyArrays(STATISTICS, lambda name: steps.copy() if name == "traces" else of(name)), revealed=revealed
+        LazyArrays(STATISTICS, lambda name: steps.copy() if name == "traces" else statistic_named(name)),
+        revealed=revealed,
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from replay.data.choice import Choice, Rows
+from replay.data.choice import Choice, UsedRows
 from replay.data.conditions import ids_where, ids_where_or_none, read_examples
 from replay.data.contents import Contents, open_with_contents, read_contents
 from replay.data.prices import Prices
@@ -156,10 +156,10 @@ def parse_features(names: Sequence[str], at: GateSetting) -> GateInputs:
 def unfitted_gate(features: GateInputs, at: GateSetting) -> GateFile:
     """A gate that reads some inputs and has no model yet."""
     act, base = at.act.action, str(at.base.pool)
-    return GateFile("the gate", repr(features), "score", features, 0.0, {}, {}, Choice(Rows()), act, base)
+    return GateFile("the gate", repr(features), "score", features, 0.0, {}, {}, Choice(UsedRows()), act, base)
 
 
-def plan_for_condition(at: GateSetting, where: str | None, prices: Prices | None = None) -> ReplayPlan:
+def replay_plan_of_condition(at: GateSetting, where: str | None, prices: Prices | None = None) -> ReplayPlan:
     """A plan over the examples of a condition, with their questions."""
     examples = select_examples(at.log, at.contents, frozenset([str(at.base.pool)]), where, ["question"])
     return ReplayPlan(at.log, at.contents, examples, None, prices, None)
@@ -172,7 +172,7 @@ def read_data(
 
     Examples that lack an input are left out; with `whole` false they stay, with NaN.
     """
-    plan = plan_for_condition(at, where) if ids is None else plan_for_condition(at, where).with_ids(ids)
+    plan = replay_plan_of_condition(at, where) if ids is None else replay_plan_of_condition(at, where).with_ids(ids)
     policy = at.gated_policy(unfitted_gate(features, at))
     values, repair, names, lost, unread = [], [], [], 0, 0
     empty = np.zeros(len(features), np.int64)
@@ -228,7 +228,7 @@ ON, TUNE = "split = 'train'", "split = 'dev'"
 """The default conditions of the examples that gates are fitted on, and tuned on."""
 
 
-def check_rows(log: Log, on: str | None, tune: str | None, where: str) -> None:
+def check_example_conditions(log: Log, on: str | None, tune: str | None, where: str) -> None:
     """Raise where a given condition holds on no example, or where the sets of examples overlap.
 
     `on` and `tune` are None where their defaults stand: a log without such splits is one without fitted gates, but
@@ -283,7 +283,7 @@ def _check_gate(gate: GateFile, base: str | None, action: str | None, bases: Seq
         )
 
 
-def refuse_seen(log: Log, gates: Iterable[GateFile], where: str, *, frozen: bool = False) -> None:
+def refuse_seen_questions(log: Log, gates: Iterable[GateFile], where: str, *, frozen: bool = False) -> None:
     """Raise where gates, of `frozen` files or fitted here, were fitted or tuned on questions to report."""
     gates = tuple(gates)
     if not gates:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.data.choice import Choice, Rows
+from replay.data.choice import Choice, UsedRows
 from replay.data.conditions import ids_where
 from replay.data.fitted_scores import fold_counts, fold_of_each_example
 from replay.engine.signals import GateInput
@@ -25,7 +25,7 @@ from replay.gatefit.data import (
 )  # fmt: skip
 from replay.policies import gate_file
 from replay.policies.gate_models import MODELS, fit_model
-from replay.runs.passes.gate_sweep import best_threshold, chosen_points, replay_branches, threshold_means
+from replay.runs.passes.gate_sweep import best_threshold, replay_branches, spread_places, threshold_means
 from replay.runs.passes.reuse import first_ids_text
 from toolkit.arguments import checks_arguments
 from toolkit.errors import (
@@ -68,7 +68,7 @@ class _FittedGate:
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the gate file, which policies of kind `when` read; with `force` it replaces a file."""
         with replacing_file(path, force) as temporary:
-            temporary.write_text(gate_file.write_text(self.document), encoding="utf-8")
+            temporary.write_text(gate_file.gate_file_text(self.document), encoding="utf-8")
 
 
 @checks_arguments(base="a pool's name", features="a list of names")
@@ -239,23 +239,23 @@ def _draft_document(
     }
 
 
-def _choice_rows(at: GateSetting, data: GateData, where: str | None) -> Rows:
+def _choice_rows(at: GateSetting, data: GateData, where: str | None) -> UsedRows:
     ids, questions = sorted(gate_file.text_hashes(data.ids.to_list())), sorted(data.questions)
     repairs = float(data.repair.sum())
-    return Rows(where, len(data.ids), repairs, at.log.name, at.log.digest(), tuple(ids), tuple(questions))
+    return UsedRows(where, len(data.ids), repairs, at.log.name, at.log.digest(), tuple(ids), tuple(questions))
 
 
 def _finished_document(
     draft: dict[str, Any], table: pl.DataFrame, threshold: float, scores: CalibrationScores, below: bool
 ) -> dict[str, Any]:
     points = [
-        point | {"threshold": gate_file.written_threshold(point["threshold"], below)}
-        for point in table[chosen_points(len(table))].iter_rows(named=True)
+        point | {"threshold": gate_file.threshold_for_file(point["threshold"], below)}
+        for point in table[spread_places(len(table))].iter_rows(named=True)
     ]
     judged = {name: getattr(scores, name) for name in ("auroc", "auprc", "brier", "ece", "rate", "n")}
     numbers = {name: None if np.isnan(value) else value for name, value in judged.items()}
     document = draft | {
-        "threshold": gate_file.written_threshold(threshold, below),
+        "threshold": gate_file.threshold_for_file(threshold, below),
         "development": {"calibration": numbers, "reliability": [vars(one) for one in scores.bins], "curve": points},
     }
     return document | {"sha256": gate_file.content_hash(document)}

@@ -10,11 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from replay.data.choice import Choice, Rows
+from replay.data.choice import Choice, UsedRows
 from replay.data.conditions import ids_where_or_none, in_dataset
 from replay.data.contents import Contents
 from replay.gatefit.fit import fit_gate
-from replay.policies.gate_file import GateFile, write_text
+from replay.policies.gate_file import GateFile, gate_file_text
 from replay.policies.gate_models import MODELS
 from replay.policies.gates import AllOf, Gate, Threshold
 from replay.runs.saved.provenance import json_safe
@@ -106,7 +106,7 @@ class GateFitting:
         return [NamedGate(policy, label or part, part, *result)] if result is not None else []
 
 
-def cheap_gates(fitting: GateFitting, actions: Collection[str]) -> dict[str, NamedGate]:
+def gates_on_cheap_features(fitting: GateFitting, actions: Collection[str]) -> dict[str, NamedGate]:
     """Action -> the gate on cheap features for it, if it has one."""
     gates = [gate for name in actions for gate in fitting.named_gates(name, "logistic", CHEAP, f"selective {name}")]
     return {gate.action: gate for gate in gates}
@@ -120,12 +120,12 @@ def rival_gates(
     `rules` maps names to the feature that each is on; those that the log does not have are left out.
     """
 
-    def named_of(name: str, one: str) -> str:
+    def label_of(name: str, one: str) -> str:
         return name if one == action else f"{name}: {one}"
 
     every = sorted(actions, key=lambda one: one != action)
     gates = [
-        gate for one in every for gate in fitting.named_gates(one, "trees", TREES, named_of("boosted-trees gate", one))
+        gate for one in every for gate in fitting.named_gates(one, "trees", TREES, label_of("boosted-trees gate", one))
     ]
     for verifier in sorted(contents.verifiers):
         match = FIX.fullmatch(verifier)
@@ -138,7 +138,7 @@ def rival_gates(
             )
     for name, feature in rules.items():
         for one in every if feature in contents.features else ():
-            gates += fitting.named_gates(one, "score", RULE, named_of(name, one), (f"feature:{feature}",), name)
+            gates += fitting.named_gates(one, "score", RULE, label_of(name, one), (f"feature:{feature}",), name)
     return gates
 
 
@@ -162,7 +162,7 @@ def load_given_gates(
     return gates, others
 
 
-def transferred_gates(
+def gates_of_other_data_set(
     fitting: GateFitting, here: Collection[NamedGate], there: Collection[NamedGate]
 ) -> list[NamedGate]:
     """The cheap gates of another data set for this one's actions, on the features that both data sets have.
@@ -192,7 +192,7 @@ def fitting_scopes(log: Log, rows: Choice, dataset: str | None) -> list[Scope]:
     names = ", ".join(fitted or tuned)
     if dataset is None or dataset not in fitted or dataset not in tuned or names == dataset:
         return [(names, rows)]
-    dataset_rows = replace(rows, chosen=Rows(in_dataset(tune, dataset)), fitted=Rows(in_dataset(on, dataset)))
+    dataset_rows = replace(rows, chosen=UsedRows(in_dataset(tune, dataset)), fitted=UsedRows(in_dataset(on, dataset)))
     return [(dataset, dataset_rows), (names, rows)]
 
 
@@ -208,7 +208,7 @@ def gate_texts(acting: Mapping[str, Mapping[str, NamedGate]]) -> dict[str, str]:
     by_action: dict[str, dict[str, str]] = {}
     for dataset, gates in acting.items():
         for action, gate in gates.items():
-            by_action.setdefault(action, {})[dataset] = write_text(gate.file.content)
+            by_action.setdefault(action, {})[dataset] = gate_file_text(gate.file.content)
     return {
         f"gate-{action}.json" if len(set(texts.values())) == 1 else f"gate-{dataset}-{action}.json": text
         for action, texts in by_action.items()

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from replay.gatefit.data import missing_inputs_text, read_data, setting_of_gate
-from replay.policies.gate_file import GATE, GateFile, load_or_pass_gate
+from replay.policies.gate_file import GATE, GateFile, as_gate_file
 from replay.runs.passes.gate_sweep import COMPARED, GateBranches, best_threshold, replay_branches, threshold_means
 from replay.runs.passes.reuse import first_ids_text, ids_fitted_on
 from toolkit.arguments import checks_arguments
@@ -121,7 +121,7 @@ def transfer_report(
     `reuse` does not allow that.
     """
     settings = settings or Settings()
-    gate = load_or_pass_gate(gate)
+    gate = as_gate_file(gate)
     at = setting_of_gate(log, gate, base, pool)
     data = read_data(at, where, gate.features, ids)
     seen = ids_fitted_on(data.plan.examples.frame, gate, at.log.digest())
@@ -180,7 +180,7 @@ def predictions(
     `seen_by_gate` marks those whose question it was fitted or tuned on. `base` and `pool` name the pools of this log
     that take the place of those that it was fitted on.
     """
-    gate = load_or_pass_gate(gate)
+    gate = as_gate_file(gate)
     at = setting_of_gate(log, gate, base, pool)
     data = read_data(at, where, gate.features)
     branches = replay_branches(data.plan, at.gated_policy(gate).required_swept_gate)

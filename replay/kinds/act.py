@@ -17,7 +17,7 @@ from replay.engine.costs import TraceCalls
 from replay.engine.outcome import BaseComparison
 from replay.engine.revisions import mean_outcome, revision_calls
 from replay.kinds.stages import TRACE_SCHEMA, trace_stage_rows
-from replay.policies.base import Evaluator, ExplanationStage, Policy, errors_of
+from replay.policies.base import Evaluator, ExplanationStage, Policy, policy_errors
 from toolkit.errors import quote
 from toolkit.settings import as_kind, setting
 
@@ -64,7 +64,7 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
         return slice_name(self.action, self.base, self.pool)
 
     def resolve(self, contents: Contents) -> Self:
-        with errors_of(self.name):
+        with policy_errors(self.name):
             contents.require_pool(self.base)
             contents.require_action(self.action)
             return self.filled(pool=contents.revision_pool(self.action, self.base, self.pool))

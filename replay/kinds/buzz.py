@@ -12,11 +12,11 @@ import polars as pl
 
 from replay.data.block import LogBlock
 from replay.data.contents import Contents
-from replay.data.needs import Needs, rows_of
+from replay.data.needs import Needs, needs_of_rows
 from replay.engine import outcome as ends
-from replay.engine.calls import PolicyPath, outcome_of_rows, path_with_rows
+from replay.engine.calls import PolicyPath, outcome_of_rows, path_paying_rows
 from replay.engine.costs import AT, RowCalls
-from replay.engine.outcome import Outcome, joined
+from replay.engine.outcome import Outcome, join_outcomes
 from replay.kinds.checks import (
     NOT_ENOUGH,
     REFUTED,
@@ -25,10 +25,10 @@ from replay.kinds.checks import (
     SUPPORTED,
     VERDICTS,
     Checks,
-    Followed,
+    ClaimWalk,
     follow_claims,
 )
-from replay.policies.base import Evaluator, ExplanationStage, Policy, errors_of
+from replay.policies.base import Evaluator, ExplanationStage, Policy, policy_errors
 from replay.policies.remarks import Counts, Remark, RemarkKind
 from toolkit.columns import CLAIM_COUNTS, OutcomeColumn, find
 from toolkit.errors import ConflictError, InvalidError, MismatchError, UnsuitableError, counted, listed, quote
@@ -69,9 +69,9 @@ class ClaimCap(Checked):
     def cap_of_each_claim(self, checks: Checks) -> np.ndarray:
         """The cap (G,) in the unit of each claim."""
         if self.words_per is not None:
-            return np.ceil(checks.per_claim("unit_words") / self.words_per)
+            return np.ceil(checks.claim_column("unit_words") / self.words_per)
         if self.per_entity is not None:
-            return checks.per_claim("unit_entities") * self.per_entity
+            return checks.claim_column("unit_entities") * self.per_entity
         return np.full(len(checks.claims.row), float(self.per_unit or 0))
 
 
@@ -141,7 +141,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        with errors_of(self.name):
+        with policy_errors(self.name):
             object.__setattr__(self, "max_claims", _parse_claim_cap(self.max_claims, ""))
             object.__setattr__(self, "revisions", _parse_revision_cap(self.revisions, ""))
 
@@ -160,8 +160,8 @@ class Buzz(Policy, kind="buzz", table=TABLE):
     # ---- a log ----
 
     def resolve(self, contents: Contents) -> Self:
-        with errors_of(self.name):
-            pool = contents.table_pool(TABLE, self.pool)
+        with policy_errors(self.name):
+            pool = contents.pool_of_table(TABLE, self.pool)
             if isinstance(self.max_claims, ClaimCap):
                 for column in ("unit", *UNIT_COLUMNS[self.max_claims.unit_key]):
                     if contents.nulls(TABLE, pool, column, "stage = 'stream'"):
@@ -176,10 +176,10 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         columns += ["unit", *UNIT_COLUMNS[self.max_claims.unit_key]] if isinstance(self.max_claims, ClaimCap) else []
         examples = ["gold_error", "gold_position", "length"]
         answers = Needs(example_columns=frozenset(examples), answers=frozenset(TEXT_LABELS))
-        return rows_of(TABLE, str(self.pool), *columns) | answers
+        return needs_of_rows(TABLE, str(self.pool), *columns) | answers
 
     def explanation_needs(self, contents: Contents) -> Needs:
-        return rows_of(TABLE, str(self.pool), "claim_text") | Needs(example_columns=frozenset(["question"]))
+        return needs_of_rows(TABLE, str(self.pool), "claim_text") | Needs(example_columns=frozenset(["question"]))
 
     def check_log(self, log: Log, contents: Contents) -> None:
         """Raise where gold is of texts, and says otherwise than `gold_error`."""
@@ -213,13 +213,13 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         followed |= claims.named & ~stream & (checks.place_in_text < np.nan_to_num(last, nan=np.inf)[claims.example])
         return followed, cap, last
 
-    def _path_with_caps(self, on: Evaluator) -> tuple[Followed, np.ndarray, np.ndarray]:
+    def _path_with_caps(self, on: Evaluator) -> tuple[ClaimWalk, np.ndarray, np.ndarray]:
         """What it follows and pays, the cap of each claim in the stream (G,), and that of revisions (E,)."""
 
         confidence = np.full(len(on.block.examples), self.confidence)
         return on.compute_once(("way", self.cache_key), lambda: self._path_from_confidence(on, confidence))
 
-    def _path_from_confidence(self, on: Evaluator, confidence: np.ndarray) -> tuple[Followed, np.ndarray, np.ndarray]:
+    def _path_from_confidence(self, on: Evaluator, confidence: np.ndarray) -> tuple[ClaimWalk, np.ndarray, np.ndarray]:
         """What `_path_with_caps` is where refutations count from `confidence` (E,) on."""
         checks = self._read_checks(on)
         followed, cap, last = self._claims_and_caps(checks, on.block.numbers("length"))
@@ -249,7 +249,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
             further = np.zeros(differs.shape, np.int64)
             further[number, example] = np.arange(len(example)) + counted.shape[1]
             place = np.concatenate([np.arange(counted.shape[1])[None], further])
-            on.share(sweep, joined(outcomes), np.maximum.accumulate(place))
+            on.share_outcome(sweep, join_outcomes(outcomes), np.maximum.accumulate(place))
 
     @cached_property
     def _key_without_confidence(self) -> Hashable:
@@ -257,7 +257,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         return replace(self, confidence=0.0).cache_key
 
     @staticmethod
-    def _count_refutations(way: Followed, confidence: np.ndarray) -> np.ndarray:
+    def _count_refutations(way: ClaimWalk, confidence: np.ndarray) -> np.ndarray:
         """How many of a walk's refutations count on each text from each confidence (C,) on, (C, E)."""
         checks = way.checks
         example, sure = checks.claims.example[way.refuted], checks.confidence[way.last_row_of_claim[way.refuted]]
@@ -267,7 +267,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
 
     def path(self, on: Evaluator) -> PolicyPath:
         way, _, _ = self._path_with_caps(on)
-        return path_with_rows(on.block, self._row_calls, way.paid, on.outcome(self))
+        return path_paying_rows(on.block, self._row_calls, way.paid, on.outcome(self))
 
     def outcome(self, on: Evaluator) -> Outcome:
         return self._outcome_of_walk(on.block, *self._path_with_caps(on))
@@ -276,7 +276,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
     def _row_calls(self) -> RowCalls:
         return RowCalls(table=TABLE, pool=str(self.pool))
 
-    def _outcome_of_walk(self, block: LogBlock, way: Followed, cap: np.ndarray, last: np.ndarray) -> Outcome:
+    def _outcome_of_walk(self, block: LogBlock, way: ClaimWalk, cap: np.ndarray, last: np.ndarray) -> Outcome:
         """The outcome that follows from what `_path_with_caps` tells."""
         checks, buzzed = way.checks, way.buzz >= 0
         ends_short = self._is_log_too_short(way, cap, last)
@@ -301,7 +301,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         latency[reason == 0] = seconds[reason == 0]
         return outcome
 
-    def _buzz_position(self, block: LogBlock, way: Followed) -> np.ndarray:
+    def _buzz_position(self, block: LogBlock, way: ClaimWalk) -> np.ndarray:
         """The words (E,) at which it acts, NaN where it does not: those of the round, and those heard meanwhile."""
         checks = way.checks
         position = _values_at_rows(checks.rows.numbers("position"), way.buzz)
@@ -324,7 +324,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         )  # fmt: skip
 
     def _is_log_too_short(
-        self, way: Followed, cap: np.ndarray, last: np.ndarray
+        self, way: ClaimWalk, cap: np.ndarray, last: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Where (E,) the log ends before the policy does: in a claim, in a stage or unit, or before revisions that
         followed other verdicts.
@@ -343,12 +343,12 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         unlike = checks.count_by_example(stream & other) > 0
         return checks.count_by_example(open_claim) > 0, few, unlike & reached & self.sees_verdicts
 
-    def _has_open_end(self, way: Followed) -> np.ndarray:
+    def _has_open_end(self, way: ClaimWalk) -> np.ndarray:
         """The claims (G,) that would have further rounds, but for the log."""
         claims = way.checks.claims
         return (claims.decided >= claims.rounds) & (claims.rounds < (self.max_rounds or 0))
 
-    def _lacks_stream_claims(self, way: Followed, cap: np.ndarray) -> np.ndarray:
+    def _lacks_stream_claims(self, way: ClaimWalk, cap: np.ndarray) -> np.ndarray:
         """Where (E,) the stream, or a unit of it, ends below its cap without saying that there is no more."""
         checks, claims = way.checks, way.checks.claims
         if self.max_claims is None:
@@ -366,7 +366,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         few = stream & (named[group] < cap) & ~says[group] & (end[group] < way.buzz_time[claims.example])
         return checks.count_by_example(few) > 0
 
-    def _lacks_revision_claims(self, way: Followed, last: np.ndarray, reached: np.ndarray) -> np.ndarray:
+    def _lacks_revision_claims(self, way: ClaimWalk, last: np.ndarray, reached: np.ndarray) -> np.ndarray:
         checks, claims = way.checks, way.checks.claims
         if self.revisions is None:
             return np.zeros(checks.examples, bool)
@@ -376,11 +376,11 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         return reached & (named < last) & ~says & (way.buzz < 0)
 
     def _outcome_columns(
-        self, block: LogBlock, way: Followed, position: np.ndarray, gold: np.ndarray
+        self, block: LogBlock, way: ClaimWalk, position: np.ndarray, gold: np.ndarray
     ) -> dict[str, np.ndarray]:
         """Its own columns of outcomes (E,), NaN where there is no value."""
         checks, buzzed = way.checks, way.buzz >= 0
-        matches = checks.per_claim("matches_error")
+        matches = checks.claim_column("matches_error")
         named = _values_at_rows(matches, _values_at_rows(checks.claim_of_row, way.buzz, -1))
         right = buzzed & (gold == 1) & np.where(np.isnan(named), True, named == 1)
         length, first = block.numbers("length"), block.numbers("gold_position")
@@ -400,14 +400,14 @@ class Buzz(Policy, kind="buzz", table=TABLE):
             "deviation": deviation,
             "premature": np.where(known, deviation < 0, np.nan),
             **shares,
-            **_claims_judged(way),
+            **_verdict_counts(way),
             "serial_calls": checks.seconds_along_path(calls, way.paid),
             "busy_s": np.bincount(
                 checks.rows.example, weights=np.where(way.paid, checks.seconds, 0.0), minlength=checks.examples
             ),
         }
 
-    def _claim_names_error(self, way: Followed, matches: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    def _claim_names_error(self, way: ClaimWalk, matches: np.ndarray, gold: np.ndarray) -> np.ndarray:
         """Whether a claim of which a round was run names the error (E,)."""
         checks = way.checks
         ran = np.zeros(len(checks.claims.row), bool)
@@ -448,7 +448,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
             where += f"; while the text goes on it acts at word {acts:.0f}"
         question = on.block.examples["question"][0] if "question" in on.block.examples.columns else ""
         yield ExplanationStage(
-            f"`{self.name}`, the checks that it paid{where}", frame, text_line(question, length, gold, frame)
+            f"`{self.name}`, the checks that it paid{where}", frame, rounds_as_one_line(question, length, gold, frame)
         )
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
@@ -485,10 +485,10 @@ class BestBuzz(Buzz, kind="best buzz"):
     def ending_text(self, ending: str) -> str:
         return "no round is better in hindsight" if ending == "rule" else "there is no error, or no claim, to act on"
 
-    def _path_with_caps(self, on: Evaluator) -> tuple[Followed, np.ndarray, np.ndarray]:
+    def _path_with_caps(self, on: Evaluator) -> tuple[ClaimWalk, np.ndarray, np.ndarray]:
         checks, block = self._read_checks(on), on.block
         claims, every = checks.claims, np.ones(len(checks.time_order), bool)
-        matches = checks.per_claim("matches_error")[checks.claim_of_row] if len(every) else every
+        matches = checks.claim_column("matches_error")[checks.claim_of_row] if len(every) else every
         gold, first = block.numbers("gold_error")[checks.rows.example], block.numbers("gold_position")
         distance = np.abs(checks.rows.numbers("position") - first[checks.rows.example])
         may = claims.named[checks.claim_of_row] & (gold == 1) if len(every) else every
@@ -501,10 +501,10 @@ class BestBuzz(Buzz, kind="best buzz"):
         buzz[checks.rows.example[best]] = best
         run = np.where(claims.named, claims.rounds, 1)
         none = np.full(len(claims.row), np.inf)
-        return Followed(checks, run, np.zeros(len(run), bool), buzz, every), none, np.full(checks.examples, np.inf)
+        return ClaimWalk(checks, run, np.zeros(len(run), bool), buzz, every), none, np.full(checks.examples, np.inf)
 
     def _is_log_too_short(
-        self, way: Followed, cap: np.ndarray, last: np.ndarray
+        self, way: ClaimWalk, cap: np.ndarray, last: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         none = np.zeros(way.checks.examples, bool)
         return none, none, none
@@ -514,7 +514,7 @@ MARKS = {"supported": "+", "refuted": "-", "not_enough": "?"}
 """The verdicts of rounds on a line of text; rows that name no claim are left out."""
 
 
-def text_line(question: str | None, length: float, gold: float, paid: pl.DataFrame) -> str:
+def rounds_as_one_line(question: str | None, length: float, gold: float, paid: pl.DataFrame) -> str:
     """A text as one line: each round as [claim.round verdict] behind the words that it had, the buzz, the error.
 
     The words are those of the question where it has as many as the text, else their numbers. Rounds behind a double
@@ -551,7 +551,7 @@ def _values_at_rows(values: np.ndarray, rows: np.ndarray, fill: float = np.nan) 
     return np.where(rows >= 0, values[rows], fill)
 
 
-def _claims_judged(way: Followed) -> dict[str, np.ndarray]:
+def _verdict_counts(way: ClaimWalk) -> dict[str, np.ndarray]:
     """How many claims of which a round was paid have a label of their own (E,), and how many got it; by verdict, how
     many got it rightly, got it, and have it as their label. NaN on texts of which no claim has a label.
     """

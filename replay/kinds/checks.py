@@ -23,15 +23,15 @@ NEVER = np.iinfo(np.int64).max
 """The time of what does not happen."""
 
 
-def _sort_rows(*keys: np.ndarray) -> np.ndarray:
+def _order_of_rows(*keys: np.ndarray) -> np.ndarray:
     """The rows (N,) by `keys` (N,) each, the first above the others; equal rows stay in their order."""
-    joint = _joint_key(*keys)
+    joint = _joint_sort_key(*keys)
     if (joint[1:] >= joint[:-1]).all():
         return np.arange(len(joint))
     return np.argsort(joint, kind="stable")
 
 
-def _joint_key(*keys: np.ndarray) -> np.ndarray:
+def _joint_sort_key(*keys: np.ndarray) -> np.ndarray:
     """One integer (N,) for each row, in the order of whole numbers `keys` (N,) each, the first above the others."""
     joint, size = np.zeros(len(keys[0]), np.int64), 1
     for key in keys if len(joint) else ():
@@ -44,7 +44,7 @@ def _joint_key(*keys: np.ndarray) -> np.ndarray:
 
 def _number_equal_rows(*keys: np.ndarray) -> np.ndarray:
     """The number (N,) of each row among the distinct ones by `keys` (N,) each, in the order of these."""
-    joint = _joint_key(*keys)
+    joint = _joint_sort_key(*keys)
     differs = np.append(True, joint[1:] != joint[:-1])[: len(joint)]
     if (joint[1:] >= joint[:-1]).all():
         return np.cumsum(differs) - 1
@@ -112,7 +112,7 @@ class Checks:
         rows, example = self.rows, self.rows.example
         keys = (example, self.stage_codes, rows.numbers("position"), rows.numbers("claim"), self.round_numbers)
         time = np.empty(len(example), np.int64)
-        time[_sort_rows(*keys)] = np.arange(len(example))
+        time[_order_of_rows(*keys)] = np.arange(len(example))
         return time
 
     @cached_property
@@ -136,7 +136,7 @@ class Checks:
         rank[order] = counts - before - 1
         return rank
 
-    def per_claim(self, column: str) -> np.ndarray:
+    def claim_column(self, column: str) -> np.ndarray:
         """A column (G,) that is the same on all rows of a claim; NaN for null."""
         return self.rows.numbers(column)[self.claims.row]
 
@@ -148,7 +148,7 @@ class Checks:
     @cached_property
     def claim_unit(self) -> np.ndarray:
         """The unit of each claim (G,) as a number over all texts, those of revisions aside."""
-        unit = self.per_claim("unit")
+        unit = self.claim_column("unit")
         return _number_equal_rows(self.claims.example, self.claims.stage, np.nan_to_num(unit, nan=-1))
 
     @cached_property
@@ -168,7 +168,7 @@ class Checks:
     def parallel_group(self) -> np.ndarray:
         """What each claim (G,) runs side by side with: claims of a stream that begin at the same word of a text."""
         claims = self.claims
-        position = self.per_claim("position")
+        position = self.claim_column("position")
         alone = np.where(claims.stage == REVISION, np.arange(len(claims.row)), -1)
         return _number_equal_rows(claims.example, claims.stage, position, alone)
 
@@ -191,7 +191,7 @@ class Checks:
 
 
 @dataclass(frozen=True)
-class Followed:
+class ClaimWalk:
     """What a policy does with the claims: `run` (G,): rounds that it would run; `refuted` (G,): whether they end in a
     refutation that counts; `buzz` (E,): the row of the one that it acts on, -1 where none is; `paid` (R,) bool.
     """
@@ -229,7 +229,7 @@ class Followed:
 def follow_claims(
     checks: Checks, followed: np.ndarray, max_rounds: int | None, confidence: np.ndarray, patience: int,
     reach: np.ndarray, to_end: bool,
-) -> Followed:  # fmt: skip
+) -> ClaimWalk:  # fmt: skip
     """The claims `followed` (G,) bool, each up to its verdict or `max_rounds`; the buzz at the `patience`-th that is
     refuted with at least the `confidence` (E,). `reach` (E,): where revisions may be reached. `to_end`: the whole
     stream is paid.
@@ -249,8 +249,8 @@ def follow_claims(
     buzz = np.full(checks.examples, -1, np.int64)
     buzz[example[number == patience - 1]] = rows[number == patience - 1]
     active = checks.round_numbers < run[checks.claim_of_row]
-    before = Followed(checks, run, refuted, buzz, active)
+    before = ClaimWalk(checks, run, refuted, buzz, active)
     paid = active & (time <= before.buzz_time[checks.rows.example])
     if to_end:
         paid |= active & (checks.stage_codes == STREAM)
-    return Followed(checks, run, refuted, buzz, paid)
+    return ClaimWalk(checks, run, refuted, buzz, paid)

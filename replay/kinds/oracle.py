@@ -20,18 +20,18 @@ from replay.engine.calls import (
     RandomDraw,
     Realization,
     certain_calls,
-    cost_beyond,
+    cost_not_yet_paid,
     random_calls,
     single_trace_calls,
 )
 from replay.engine.costs import COSTS, TraceCalls, mean_surplus_over_orders
-from replay.engine.expectation import outcome_from_chances
-from replay.engine.mixing import Columns, choose_path, complete_on_both, correctness_gain, mix_paths
+from replay.engine.expectation import outcome_of_random_choice
+from replay.engine.mixing import Columns, choose_path, correctness_gain, mix_paths, partial_on_either
 from replay.engine.outcome import Outcome
 from replay.engine.revisions import mean_outcome, revision_calls
 from replay.kinds.sample import Sample, order_mean_text
 from replay.kinds.stages import COST_COLUMNS, TRACE_SCHEMA, cost_row, none_for_nan, sample_indices, trace_stage_rows
-from replay.policies.base import Evaluator, ExampleRanking, ExplanationStage, Policy, errors_of
+from replay.policies.base import Evaluator, ExampleRanking, ExplanationStage, Policy, policy_errors
 from replay.sampling.over_orders import highest_value_probability
 from toolkit.errors import AmbiguousError, RequiredError, UnsuitableError, counted, require_known, suggest
 from toolkit.settings import setting
@@ -242,7 +242,7 @@ class _MatchedRate(
         self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns
     ) -> PolicyPath:
         path = choose_path(on, then, base, columns)
-        reason, reasons = complete_on_both(base.outcome, then.outcome)
+        reason, reasons = partial_on_either(base.outcome, then.outcome)
         return replace(path, outcome=replace(path.outcome, reason=reason, reasons=reasons))
 
 
@@ -269,7 +269,6 @@ RULES: Mapping[str, _OracleRule] = {
 def _trace_candidate(
     block: LogBlock, base: str, name: str, samples: list[int], first_attempts: bool
 ) -> _TraceCandidate:
-    """The traces `samples` of a slice as one candidate."""
     pool, realizations = block.pools[name], []
     value, tokens = np.zeros(len(block.examples)), np.zeros(len(block.examples))
     count = np.sum([pool.size > sample for sample in samples], axis=0)
@@ -280,7 +279,7 @@ def _trace_candidate(
         else:
             segment = revision_calls(block, base, name, sample)
         realizations.append(Realization(on / np.maximum(count, 1), (segment,)))
-        costs = cost_beyond(block, [segment], [])
+        costs = cost_not_yet_paid(block, [segment], [])
         paid = costs[:, COSTS.index("prompt_tokens")] + costs[:, COSTS.index("completion_tokens")]
         tokens += np.where(on, paid, 0.0)
         value += np.where(on, np.nan_to_num(pool.credit_or_correct[:, sample], nan=-1.0), 0.0)
@@ -313,7 +312,7 @@ def _costs_of_first_traces(pool: LoggedPool, on: np.ndarray, count: np.ndarray) 
     """Costs (E, C) of each example's first `count` traces of a pool, which are `on` (E, T), one after the other."""
     total = {name: np.where(on, column, 0.0).sum(axis=1) for name, column in pool.costs.items()}
     if pool.shared is not None:
-        repeats = pool.shared.probability_of_repeat(on.astype(float)) > 0
+        repeats = pool.shared.probability_of_repeated_reply(on.astype(float)) > 0
         for name, part in pool.shared.costs.items():
             total[name] = total[name] - np.where(repeats, part, 0.0).sum(axis=1)
     total |= {"traces": count, "valid_traces": (on & (pool.code >= 0)).sum(axis=1)}
@@ -415,12 +414,12 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         """Copy with resolved parts; the log must have what `of` and `base` name."""
         if self.policy_parts:
             return super().resolve(contents)
-        with errors_of(self.name):
+        with policy_errors(self.name):
             for name in self.of:
                 known = contents.pools | contents.actions
                 require_known(name, known, f"the log has no pool or action `{name}`")
                 if self.expected and name in contents.positioned:
-                    contents.require_other_orders(name, "leave out `expected` and `max_traces`")
+                    contents.require_permutable_traces(name, "leave out `expected` and `max_traces`")
                 if name in contents.pools and name in contents.actions:
                     raise AmbiguousError(f"`{name}` is both a pool and an action of the log")
                 if self.expected and name not in contents.pools:
@@ -455,10 +454,10 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         if self.policy_parts:
             base, then = (on.path(part) for part in self.policy_parts)
             return self.oracle_rule.match_rate(
-                float(self.rate or 0.0), base, then, on.ranking_acts_on(self), self.columns
+                float(self.rate or 0.0), base, then, on.examples_ranking_acts_on(self), self.columns
             )
         if self.max_traces is not None:
-            return _any_over_orders(on.block.pools[self.of[0]], self.max_traces)
+            return _path_of_best_drawn_trace(on.block.pools[self.of[0]], self.max_traces)
         return self.oracle_rule.choose_path(on.block, None if self.base is None else str(self.base), self.of)
 
     def _gain_over_base(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
@@ -503,7 +502,7 @@ def _chances_to_be_best(pool: LoggedPool, drawn: int) -> np.ndarray:
     return highest_value_probability(value, pool.has_trace, pool.size, np.minimum(pool.size, drawn))
 
 
-def _any_over_orders(pool: LoggedPool, drawn: int) -> PolicyPath:
+def _path_of_best_drawn_trace(pool: LoggedPool, drawn: int) -> PolicyPath:
     """The best of `drawn` traces of a pool, over all orders: 1 - C(N - r, k) / C(N, k) where r are right."""
     chosen, count, size = _chances_to_be_best(pool, drawn), np.minimum(pool.size, drawn), np.maximum(pool.size, 1)
     costs = _costs_of_first_traces(pool, pool.has_trace, pool.size) * count[:, None] / size[:, None]
@@ -511,7 +510,7 @@ def _any_over_orders(pool: LoggedPool, drawn: int) -> PolicyPath:
     whole = pool.whole & ((pool.behind_gap > 0) | (pool.size > drawn))
     reason = np.where(whole, 2, np.where(pool.size < drawn, 1, 0)).astype(np.int16)
     reasons = ("served", f"`{pool.name}` has fewer than {counted(drawn, 'trace')}", f"`{pool.name}` is replayed whole")
-    outcome = outcome_from_chances(
+    outcome = outcome_of_random_choice(
         pool, np.where(pool.code >= 0, chosen, 0.0), np.where(pool.code >= 0, 0.0, chosen), costs, reason, reasons
     )
     segment = CallSegment({TraceCalls(pool.name): random_calls(pool.has_trace, RandomDraw(pool.has_trace, count))})

@@ -11,12 +11,12 @@ import polars as pl
 
 from replay.data.block import LogBlock
 from replay.data.contents import Contents
-from replay.data.needs import Needs, rows_of
+from replay.data.needs import Needs, needs_of_rows
 from replay.engine import outcome as ends
-from replay.engine.calls import PolicyPath, outcome_of_rows, path_with_rows
+from replay.engine.calls import PolicyPath, outcome_of_rows, path_paying_rows
 from replay.engine.costs import RowCalls
 from replay.engine.outcome import ENDINGS, Outcome
-from replay.policies.base import Evaluator, ExplanationStage, Policy, errors_of
+from replay.policies.base import Evaluator, ExplanationStage, Policy, policy_errors
 from replay.policies.remarks import Counts, Remark, RemarkKind
 from toolkit.columns import OutcomeColumn, find
 from toolkit.errors import InvalidError, UnsuitableError, counted, listed, quote
@@ -51,7 +51,7 @@ class Retrieve(RoundRanking, Policy, kind="retrieve", table=TABLE, answers=False
 
     def __post_init__(self) -> None:
         Policy.__post_init__(self)
-        with errors_of(self.name):
+        with policy_errors(self.name):
             RoundRanking.__post_init__(self)
         if not self.at or len(set(self.at)) < len(self.at):
             why = f"`at` is {quote(self.at)}; it takes a list of different integers, at least 1"
@@ -68,8 +68,8 @@ class Retrieve(RoundRanking, Policy, kind="retrieve", table=TABLE, answers=False
     # ---- a log ----
 
     def resolve(self, contents: Contents) -> Self:
-        with errors_of(self.name):
-            pool = contents.table_pool(TABLE, self.pool)
+        with policy_errors(self.name):
+            pool = contents.pool_of_table(TABLE, self.pool)
             for key, column in (("weights", self.weights), ("order", self.rank_column)):
                 if column is not None and contents.least(TABLE, pool, column) is None:
                     raise UnsuitableError(f"pool `{pool}` of `{TABLE}` has no `{column}`, which `{key}` reads")
@@ -81,7 +81,7 @@ class Retrieve(RoundRanking, Policy, kind="retrieve", table=TABLE, answers=False
 
     def _check_explored(self, pool: str, explore: Mapping[str, Any]) -> None:
         """Raise where a pool was explored by rewarded scores, and the policy ranks by others."""
-        with errors_of(f"pools.{pool}.explore of the manifest"):
+        with policy_errors(f"pools.{pool}.explore of the manifest"):
             given = from_table(RoundRanking, explore)
         other = next((key for key in (*EXPLORING, "order") if getattr(self, key) != getattr(given, key)), None)
         if other is not None:
@@ -95,10 +95,10 @@ class Retrieve(RoundRanking, Policy, kind="retrieve", table=TABLE, answers=False
         columns = ["documents", "relevance", "clusters"]
         columns += [column for column in (self.weights, self.rank_column) if column is not None]
         columns += ["answers", "contradictions"] if self.penalty is not None else []
-        return rows_of(TABLE, str(self.pool), *columns) | Needs(example_columns=frozenset(["gold_documents"]))
+        return needs_of_rows(TABLE, str(self.pool), *columns) | Needs(example_columns=frozenset(["gold_documents"]))
 
     def explanation_needs(self, contents: Contents) -> Needs:
-        return rows_of(TABLE, str(self.pool), "answers", "sub_question")
+        return needs_of_rows(TABLE, str(self.pool), "answers", "sub_question")
 
     # ---- a block ----
 
@@ -138,7 +138,7 @@ class Retrieve(RoundRanking, Policy, kind="retrieve", table=TABLE, answers=False
 
     def path(self, on: Evaluator) -> PolicyPath:
         paid, _ = self._paid_rounds_and_endings(on)
-        return path_with_rows(on.block, self._row_calls, paid, on.outcome(self))
+        return path_paying_rows(on.block, self._row_calls, paid, on.outcome(self))
 
     @property
     def _row_calls(self) -> RowCalls:

@@ -13,7 +13,7 @@ from replay.data.contents import Contents
 from replay.data.needs import Needs
 from replay.engine.calls import PolicyPath
 from replay.engine.mixing import choose_path
-from replay.policies.base import Evaluator, ExplanationStage, Policy, errors_of
+from replay.policies.base import Evaluator, ExplanationStage, Policy, policy_errors
 from toolkit.errors import InvalidError, RequiredError, error_prefix, quote, require_known
 from toolkit.settings import check, from_table, setting
 
@@ -44,7 +44,7 @@ class Router:
         return {name: value for name, value in settings.items() if value is not None}
 
 
-def _router_from(table: object, place: str) -> Router:
+def _read_router(table: object, place: str) -> Router:
     """A router from its table in a policy file."""
     if not isinstance(table, Mapping) or "column" not in table:
         raise InvalidError(f"`{place}` is {quote(table)}; it takes a `Router`, or {TABLE}")
@@ -55,20 +55,20 @@ def _router_from(table: object, place: str) -> Router:
 class Route(Policy, kind="route", inner=("then", "else_")):
     """A choice between the policies `then` and `else` before anything is solved; only the chosen one is paid."""
 
-    route: Router = setting(read=_router_from)
+    route: Router = setting(read=_read_router)
     then: Policy
     else_: Policy
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.route, Router):
-            with errors_of(self.name):
-                object.__setattr__(self, "route", _router_from(self.route, "route"))
+            with policy_errors(self.name):
+                object.__setattr__(self, "route", _read_router(self.route, "route"))
         self.require_parts()
 
     def resolve(self, contents: Contents) -> Self:
         column = self.route.column
-        with errors_of(self.name):
+        with policy_errors(self.name):
             require_known(column, contents.example_columns, f"examples have no column `{column}` to route by")
         dtype = contents.example_columns[column]
         if not (dtype.is_numeric() or dtype == pl.Boolean):

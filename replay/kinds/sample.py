@@ -22,11 +22,11 @@ from replay.engine.outcome import Outcome, OutcomeSums
 from replay.engine.positions import PEOPLE, POSITION, POSITION_COLUMNS, ThresholdSteps, add_positions, last_positions
 from replay.engine.sets import SET_COLUMNS, add_set_columns, fit_conformal
 from replay.engine.trajectory import Trajectory, Walk, find_abandoned, listwise_costs, walk_block
-from replay.kinds.stages import abandon_stage, ending_text, pool_stages, set_stage, step_stages
-from replay.policies.base import Evaluator, ExplanationStage, Fit, Policy, errors_of
+from replay.kinds.stages import abandon_stage, pool_stages, reason_of_end, set_stage, step_stages
+from replay.policies.base import Evaluator, ExplanationStage, Fit, Policy, policy_errors
 from replay.policies.remarks import Counts, PayableVerifications, Remark, RemarkKind
 from replay.sampling.abandon import Abandon
-from replay.sampling.known import STOP, order_given, order_rule_of, select_given, select_rule_of, with_order_keys
+from replay.sampling.known import STOP, read_order, read_select, rule_of_order, rule_of_select, with_order_keys
 from replay.sampling.learned import LEARNED, Calibration, Conformal, LearnedSetting, NullRows, Prior
 from replay.sampling.orders import GenerationOrder, Order
 from replay.sampling.selects import Select
@@ -116,7 +116,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
     def from_table(cls, table: Mapping[str, Any], rule_classes: Mapping[str, type]) -> Self:
         """The policy from its keys; `stop` and `select` may be a user's rules, and `order` a table."""
         table = with_order_keys(table, [field.name for field in fields(cls)])
-        read = {"stop": STOP.read_rule, "select": select_given}
+        read = {"stop": STOP.read_rule, "select": read_select}
         rules = {key: read[key](table[key], rule_classes) for key in read if key in table}
         return super().from_table({**table, **rules}, rule_classes)
 
@@ -124,11 +124,11 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         given: Any = self.features
         object.__setattr__(self, "features", (given,) if isinstance(given, str) else given)
         super().__post_init__()
-        with errors_of(self.name):
+        with policy_errors(self.name):
             object.__setattr__(self, "width", _parse_width(self.width, ""))
-            object.__setattr__(self, "order", order_given(self.order, vars(self)))
+            object.__setattr__(self, "order", read_order(self.order, vars(self)))
             object.__setattr__(self, "stop", STOP.read_rule(self.stop))
-            object.__setattr__(self, "select", select_given(self.select))
+            object.__setattr__(self, "select", read_select(self.select))
         if self.verifier is None:
             object.__setattr__(self, "verifier", self.stop.named_verifier)
         self._check_learned()
@@ -137,11 +137,11 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
 
     @cached_property
     def order_rule(self) -> Order:
-        return order_rule_of(self.order, vars(self))
+        return rule_of_order(self.order, vars(self))
 
     @cached_property
     def select_rule(self) -> Select:
-        return select_rule_of(self.select)
+        return rule_of_select(self.select)
 
     @property
     def rules_by_label(self) -> dict[str, StopRule | Select | Order]:
@@ -286,7 +286,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             raise self.refusal(f"`features` is {quote(self.features)}; it takes different names of columns of features")
         for learned in LEARNED:
             if isinstance(value := getattr(self, learned.key), Mapping):
-                with errors_of(self.name):
+                with policy_errors(self.name):
                     object.__setattr__(self, learned.key, from_table(learned, value, learned.key))
             elif value is not None and not isinstance(value, learned):
                 raise self.refusal(f"`{learned.key}` is {quote(value)}; it takes a `{learned.__name__}`, or its table")
@@ -307,7 +307,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             if len(pools) != 1:
                 raise self.refusal(f"the log has {len(pools)} pools, so it needs `pool`; {suggest('', pools)}")
             return self.filled(pool=next(iter(pools))).resolve(contents)
-        with errors_of(self.name):
+        with policy_errors(self.name):
             contents.require_pool(self.pool)
             if self.verifier is not None:
                 contents.require_verifier(self.verifier)
@@ -318,19 +318,19 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             if self.answers_as is not None:
                 contents.require_answer_column(self.answers_as)
             if self.abandon is not None:
-                _require_abandon(contents, self.abandon, self.pool)
+                _require_abandoning_columns(contents, self.abandon, self.pool)
             if self.over_orders:
-                self.select_rule.check_sets(self.max_traces, contents.sizes[self.pool])
+                self.select_rule.check_number_of_sets(self.max_traces, contents.sizes[self.pool])
             lowest = contents.lowest_score(self.pool, str(self.verifier)) if self.unscored.fills else None
             positioned, stopped = self.pool in contents.positioned, self.pool in contents.stopped
             if self.pool in contents.ordered_pools - contents.whole and (self.orders is not None or self.expected):
-                contents.require_other_orders(self.pool, "leave out `orders` and `expected`")
+                contents.require_permutable_traces(self.pool, "leave out `orders` and `expected`")
             if self.may_draw_whole_pool and not positioned and not stopped:
                 raise RequiredError(
                     "`max_traces` is required: only pools with positions, or `stopped`, may leave it out"
                 )
             if stopped and not self.may_draw_whole_pool and self.max_traces != contents.sizes[self.pool]:
-                contents.require_other_orders(self.pool, f"`max_traces` can't be {self.max_traces}: leave it out")
+                contents.require_permutable_traces(self.pool, f"`max_traces` can't be {self.max_traces}: leave it out")
         if self.pool in contents.opaque and VOTES in self.reads:
             raise self.refusal(
                 f"pool `{self.pool}` has verdicts but no answers (opaque), so votes, margins and surrogates mean "
@@ -339,13 +339,13 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         cuts = self.order_rule.is_lazy or (not self.order_rule.verifies_later and self.stop.cuts)
         if self.pool in contents.whole and (self.orders is not None or cuts):
             leave = "leave out `orders`, any `stop` that cuts generation, and the lazy surrogate"
-            raise self.refusal(f"pool `{self.pool}` {contents.why_in_order(str(self.pool))}: {leave}")
+            raise self.refusal(f"pool `{self.pool}` {contents.reason_to_keep_order(str(self.pool))}: {leave}")
         most = WHOLE_POOL if stopped else self.max_traces
         return self.filled(lowest_score=lowest, positioned=positioned, max_traces=most)
 
     def needs(self, contents: Contents) -> Needs:
         pool = str(self.pool)
-        abandoning = Needs() if self.abandon is None else _abandon_needs(contents, self.abandon, pool)
+        abandoning = Needs() if self.abandon is None else _needs_of_abandoning(contents, self.abandon, pool)
         people = PEOPLE & contents.example_columns.keys() if self.positioned else frozenset()
         return abandoning | Needs(
             pools=frozenset([pool]),
@@ -444,14 +444,14 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
                 policy = walked[key]
                 stops = find_stops(trajectory, policy.stop_conditions(on.block))
                 extra = None if at_end is None or stops.called is None else at_end * stops.called[:, None]
-                sums[key].add(trajectory, policy.select_rule, stops, extra)
+                sums[key].add_order(trajectory, policy.select_rule, stops, extra)
                 if policy.conformal is not None:
-                    plain = sums[key].outcome()
+                    plain = sums[key].mean_outcome()
                     with_sets[key] = add_set_columns(on.block, trajectory, stops.step, policy.conformal, plain)
                 if policy.positioned:
                     positions[key] = last_positions(trajectory, stops.step)
         for key, policy in walked.items():
-            outcome = with_sets.get(key) or sums[key].outcome()
+            outcome = with_sets.get(key) or sums[key].mean_outcome()
             on.store_outcome(policy, add_positions(on.block, outcome, positions.get(key)))
 
     def outcome(self, on: Evaluator) -> Outcome:
@@ -472,7 +472,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         if self.over_orders:
             segment = paid_calls_over_orders(self._whole_walk(on), self.stop_conditions(on.block))
             return PolicyPath(outcome, (Realization(np.ones(len(outcome.reason)), (segment,)),), None, {})
-        return _path_of_runs(on.block, outcome, self.select_rule if self.answers_with_one_trace else None, self.orders)
+        return _orders_path(on.block, outcome, self.select_rule if self.answers_with_one_trace else None, self.orders)
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[ExplanationStage]:
         walks = self.walks()
@@ -491,7 +491,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             yield set_stage(block, trajectory, find_stops(trajectory, how).step, self.conformal, on.outcome(self))
 
     def ending_text(self, ending: str) -> str:
-        return ending_text(ending, None if self.may_draw_whole_pool else self.max_traces, self.stop.cuts)
+        return reason_of_end(ending, None if self.may_draw_whole_pool else self.max_traces, self.stop.cuts)
 
     def averaged_rows_text(self, on: Evaluator, rows: int) -> str:
         if self.over_orders:
@@ -511,15 +511,15 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             select, order = self.select_rule, self.order_rule
             yield from _score_remarks(verifier, scores, select.sums_scores, order.predicts, raw_margin)
         if self.abandon is not None:
-            yield from _unknown_seconds(block, str(self.pool), self.abandon, self._may_draw(block))
+            yield from _unknown_seconds(block, str(self.pool), self.abandon, self._drawable_traces(block))
 
     def payable_verifications(self, block: LogBlock) -> Iterator[PayableVerifications]:
         """The verifications that it may pay within its cap: of valid traces, and of traces that it may abandon."""
         verifier = self.verifier if self.makes_verifications else None
-        pool, within = block.pools[str(self.pool)], self._may_draw(block)
+        pool, within = block.pools[str(self.pool)], self._drawable_traces(block)
         yield from _payable_verifications(pool, within, verifier, self.unscored, self.abandon)
 
-    def _may_draw(self, block: LogBlock) -> np.ndarray:
+    def _drawable_traces(self, block: LogBlock) -> np.ndarray:
         """Mask (E, T) of the traces that it may draw within its cap; random orders may draw any of the pool."""
         there = block.pools[str(self.pool)].has_trace
         whole = self.orders is not None or self.over_orders
@@ -562,7 +562,7 @@ def vote_on_every_example(pool: str | None) -> Sample:
     return Sample(name=EVERY, pool=pool, max_traces=1, select="first")
 
 
-def _path_of_runs(block: LogBlock, outcome: Outcome, selector: Select | None, orders: int | None) -> PolicyPath:
+def _orders_path(block: LogBlock, outcome: Outcome, selector: Select | None, orders: int | None) -> PolicyPath:
     """The path with a realization for each order; `select_rule` tells the chosen trace, if the policy has one."""
     realizations, chosen = [], None
     for walk, step in outcome.runs:
@@ -636,7 +636,7 @@ def _null_rows_notes(policies: Counts, null_rows: NullRows) -> list[str]:
     return [f"prior of {listed(list(policies), MAX_NAMED)}: {traces} {verb} left out of the fit ({why})"]
 
 
-def _require_abandon(contents: Contents, abandon: Abandon, pool: str) -> None:
+def _require_abandoning_columns(contents: Contents, abandon: Abandon, pool: str) -> None:
     """Raise where the log lacks what early abandoning reads, or the pool's traces depend on each other."""
     contents.require_verifier(abandon.verifier, " for `abandon`")
     late = score_timing_problem(contents.fitted, abandon.verifier, abandon.tokens)
@@ -655,7 +655,7 @@ def _require_abandon(contents: Contents, abandon: Abandon, pool: str) -> None:
         )
 
 
-def _abandon_needs(contents: Contents, abandon: Abandon, pool: str) -> Needs:
+def _needs_of_abandoning(contents: Contents, abandon: Abandon, pool: str) -> Needs:
     """What early abandoning reads: the verifier's scores, and the seconds of first tokens, if logged."""
     seconds = (seconds_column(cost, abandon.tokens) for cost in SECONDS)
     logged = [name for name in seconds if name in contents.trace_columns and contents.trace_columns[name].is_numeric()]

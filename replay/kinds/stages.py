@@ -50,7 +50,7 @@ def trace_stage_rows(
         if sample >= int(pool.size[0]):
             continue
         row: dict[str, Any] = {
-            "of": slice_, "sample": sample, "answer": _answer_of_number(block, int(pool.word[0, sample])),
+            "of": slice_, "sample": sample, "answer": _answer_with_number(block, int(pool.word[0, sample])),
         }  # fmt: skip
         if judged:
             row["correct"] = none_for_nan(pool.judged[0, sample])
@@ -72,7 +72,7 @@ def cost_row(part: str, costs: np.ndarray) -> dict[str, Any]:
     return {"part": part, **{name: none_for_nan(float(values[name])) for name in COST_COLUMNS}}
 
 
-def _answer_of_number(block: LogBlock, word: int) -> str | None:
+def _answer_with_number(block: LogBlock, word: int) -> str | None:
     """The answer with a number in the block's vocabulary; None for -1."""
     return block.vocabulary[word] if word >= 0 else None
 
@@ -82,7 +82,7 @@ def none_for_nan(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def ending_text(ending: str, cap: int | None, ruled: bool) -> str:
+def reason_of_end(ending: str, cap: int | None, ruled: bool) -> str:
     """Why a policy with this cap (None: no cap) ended, in words; `ruled`: a stopping rule can end it earlier."""
     several = "all traces of the pool are" if cap is None else f"the {cap:,} traces of its cap are"
     generated = "the one trace of its cap is" if cap == 1 else several
@@ -109,12 +109,12 @@ def _step_table(block: LogBlock, trajectory: Trajectory, how: StopConditions, se
     after, revealing = step > 0, (step > 0) & (step <= int(trajectory.steps.count[0]))
     steps = trajectory.steps.at.shape[1]
 
-    def seen_by(values: np.ndarray, on: np.ndarray = after) -> pl.Series:
+    def after_step(values: np.ndarray, on: np.ndarray = after) -> pl.Series:
         """Values (1, S) after each step, null where there is none."""
         return pl.Series(values[0, at] if steps else np.zeros(len(at))).set(pl.Series(~on), None)
 
     seen = trajectory.stop_prefix
-    sample = seen_by(trajectory.sample_index, revealing)
+    sample = after_step(trajectory.sample_index, revealing)
     columns = {
         "step": pl.Series(step),
         "sample": sample,
@@ -125,27 +125,27 @@ def _step_table(block: LogBlock, trajectory: Trajectory, how: StopConditions, se
         columns[column] = answer_texts(block, np.where(revealing, votes_for, -1))
     if POSITION in trajectory.pool.signals and steps:
         position = np.take_along_axis(trajectory.pool.signals[POSITION], trajectory.sample_index, axis=1)
-        columns[POSITION] = seen_by(position, revealing)
+        columns[POSITION] = after_step(position, revealing)
     if (picked := trajectory.walk.order.steps_with_weights(trajectory.traces).predicted) is not None:
-        columns["predicted"] = seen_by(picked, revealing)
-    columns["score"] = seen_by(trajectory.revealed.score, revealing)
+        columns["predicted"] = after_step(picked, revealing)
+    columns["score"] = after_step(trajectory.revealed.score, revealing)
     if (marked := trajectory.walk.unscored.mark) and steps:
         lacks = trajectory.pool.unscored_by(str(trajectory.walk.verifier))
         on = np.take_along_axis(lacks, trajectory.sample_index, axis=1)[0, at] & revealing
         columns["unscored"] = pl.Series([marked if one else None for one in on], dtype=pl.String)
     if trajectory.walk.calibration is not None:
-        columns["calibrated"] = seen_by(trajectory.walk.calibration.calibrate(trajectory.revealed.score), revealing)
-    columns |= {name: seen_by(getattr(seen, name)) for name in ("votes", "second_votes", "lead")}
+        columns["calibrated"] = after_step(trajectory.walk.calibration.calibrate(trajectory.revealed.score), revealing)
+    columns |= {name: after_step(getattr(seen, name)) for name in ("votes", "second_votes", "lead")}
     at_rule = evaluated_steps(steps, stopped.step, trajectory.evaluated_steps)
     if steps and (compared := how.stop.compared(how.stop.visible_part(seen))) is not None:
-        looked = seen_by(~np.isnan(compared.value) & at_rule).fill_null(False).to_numpy()
+        looked = after_step(~np.isnan(compared.value) & at_rule).fill_null(False).to_numpy()
         names = zip(compared.statistic[0, at], looked, strict=True)
         columns["compares"] = pl.Series([name if on else None for name, on in names], dtype=pl.String)
-        columns["statistic"] = seen_by(compared.value, looked)
-        columns["threshold"] = seen_by(compared.threshold, looked)
+        columns["statistic"] = after_step(compared.value, looked)
+        columns["threshold"] = after_step(compared.threshold, looked)
     if walk.needs is not None:
-        columns["needed"] = seen_by(walk.needs.needed(seen)[:, 1:], at_rule[0, at] & after)
-    columns["holds"] = seen_by(how.stop.decide_checked(seen) & at_rule).fill_null(False).cast(pl.Boolean)
+        columns["needed"] = after_step(walk.needs.needed(seen)[:, 1:], at_rule[0, at] & after)
+    columns["holds"] = after_step(how.stop.decide_checked(seen) & at_rule).fill_null(False).cast(pl.Boolean)
     columns["answer_now"] = answer_texts(block, _answer_numbers(trajectory, select, step))
     costs = costs_by_name(_cumulative_costs(trajectory, stopped)[step])
     columns |= {name: pl.Series(costs[name]) for name in COST_COLUMNS}
@@ -263,7 +263,7 @@ def pool_stages(
 
 def answer_texts(block: LogBlock, words: np.ndarray) -> pl.Series:
     """The answers with some numbers in the block's vocabulary, null for -1."""
-    return pl.Series([_answer_of_number(block, int(word)) for word in words], dtype=pl.String)
+    return pl.Series([_answer_with_number(block, int(word)) for word in words], dtype=pl.String)
 
 
 def _revealed_words(trajectory: Trajectory, at: np.ndarray) -> np.ndarray:

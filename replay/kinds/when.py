@@ -17,8 +17,8 @@ from replay.engine.calls import (
     CallSegment,
     PolicyPath,
     Realization,
-    calls_beyond,
-    cost_beyond,
+    calls_not_yet_paid,
+    cost_not_yet_paid,
     expected_tokens,
     union_of_calls,
 )  # fmt: skip
@@ -26,9 +26,9 @@ from replay.engine.mixing import all_paid_calls, choose_outcome, combine_chosen_
 from replay.engine.outcome import BaseComparison, Outcome
 from replay.engine.signals import SIGNALS
 from replay.kinds.stages import cost_row
-from replay.policies.base import Evaluator, ExplanationStage, Policy, SweptGate, errors_of, policy_and_parts
+from replay.policies.base import Evaluator, ExplanationStage, Policy, SweptGate, policy_and_parts, policy_errors
 from replay.policies.gate_file import GateFile
-from replay.policies.gates import Gate, Signals, Threshold, gate_from
+from replay.policies.gates import Gate, Signals, Threshold, read_gate
 from replay.policies.remarks import PayableVerifications
 from toolkit.errors import MismatchError, listed
 from toolkit.log import Log
@@ -36,7 +36,7 @@ from toolkit.settings import setting
 
 
 @dataclass(frozen=True)
-class _GatedParts:
+class _GatedPolicyParts:
     """The parts of a `when` on a block that do not depend on its thresholds."""
 
     base: PolicyPath
@@ -56,14 +56,14 @@ class When(Policy, kind="when", inner=("base", "then")):
     """The policy `base`; where the gate fires on its outcome, the policy `then` answers in its place."""
 
     base: Policy
-    gate: Gate = setting(read=gate_from)
+    gate: Gate = setting(read=read_gate)
     then: Policy
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require_parts()
-        with errors_of(self.name):
-            object.__setattr__(self, "gate", gate_from(self.gate))
+        with policy_errors(self.name):
+            object.__setattr__(self, "gate", read_gate(self.gate))
         if not self.base.answers_with_one_trace:
             ways = [
                 part.single_by
@@ -88,7 +88,7 @@ class When(Policy, kind="when", inner=("base", "then")):
         return self.against or self.base.first_attempt or self.base.name
 
     @property
-    def gate_files(self) -> tuple[tuple[GateFile, bool], ...]:
+    def gate_files_with_reuse(self) -> tuple[tuple[GateFile, bool], ...]:
         return tuple((one.file, one.reuse) for one in self.gate.all_thresholds() if one.file is not None)
 
     @property
@@ -119,7 +119,7 @@ class When(Policy, kind="when", inner=("base", "then")):
     def resolve(self, contents: Contents) -> Self:
         policy = super().resolve(contents)
         slices = policy.base.slices(contents)
-        with errors_of(self.name):
+        with policy_errors(self.name):
             for one in policy.gate.all_thresholds():
                 one.require_in_log(contents, slices)
                 if one.file is not None:
@@ -173,29 +173,29 @@ class When(Policy, kind="when", inner=("base", "then")):
 
     # ---- a block ----
 
-    def gated_parts(self, on: Evaluator) -> _GatedParts:
+    def gated_parts(self, on: Evaluator) -> _GatedPolicyParts:
         """The parts that it shares with policies that differ in thresholds alone."""
         key = ("gated", self.base.cache_key, self.gate.key_without_thresholds(), self.then.cache_key)
         return on.compute_once(key, lambda: self._evaluate_parts(on))
 
-    def _evaluate_parts(self, on: Evaluator) -> _GatedParts:
+    def _evaluate_parts(self, on: Evaluator) -> _GatedPolicyParts:
         block, base, then = on.block, on.path(self.base), on.path(self.then)
-        signals = self.gate.read(block, base)
+        signals = self.gate.read_signals(block, base)
         before = all_paid_calls(base)
-        gate = calls_beyond(union_of_calls(signal.calls for signal in signals.values()), before)
+        gate = calls_not_yet_paid(union_of_calls(signal.calls for signal in signals.values()), before)
         known = [before, gate]
-        unfired = base.outcome.costs + cost_beyond(block, [CallSegment(gate)], [])
+        unfired = base.outcome.costs + cost_not_yet_paid(block, [CallSegment(gate)], [])
         fired, tokens = np.zeros_like(unfired), expected_tokens(block, then.realizations, union_of_calls(known))
         calls = {key for realization in then.realizations for segment in realization.segments for key in segment.calls}
         apart = not set(union_of_calls(known)) & calls
         for one in () if apart else then.realizations:
-            cost = cost_beyond(block, one.segments, known)
+            cost = cost_not_yet_paid(block, one.segments, known)
             fired += np.where((one.weight > 0)[:, None], one.weight[:, None] * cost, 0.0)
-        return _GatedParts(
+        return _GatedPolicyParts(
             base, then, signals, gate, unfired, unfired + (then.outcome.costs if apart else fired), tokens
         )
 
-    def _outcome_and_mask(self, parts: _GatedParts) -> tuple[Outcome, np.ndarray]:
+    def _outcome_and_mask(self, parts: _GatedPolicyParts) -> tuple[Outcome, np.ndarray]:
         """The outcome, and the mask (E,) of the examples on which the gate fires."""
         base, then = parts.base.outcome, parts.then.outcome
         fires, unread = self.gate.masks_of_firing(parts.signals, most_probable_answer(base) < 0)

@@ -122,7 +122,6 @@ class TrainingMaterial:
 
 
 def _verifier_names(settings: VerifierSettings, places: Sequence[tuple[int, int]]) -> tuple[str, ...]:
-    """The names of the verifiers at these places."""
     if settings.places != EACH:
         return (settings.name,)
     return tuple(f"{settings.name}:{layer}:{token}" for layer, token in places)
@@ -197,7 +196,7 @@ def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> Fitt
     ids = ids_where(log, train_on, "train_on")
     material = _read_material(log, settings)
     _check_names_are_free(log, material.verifier_names)
-    dealt = _deal_folds(material, ids, train_on)
+    dealt = _deal_training_folds(material, ids, train_on)
     material, folds, parts = dealt.material, dealt.folds, dealt.parts
     traces, trained = material.traces, parts[-1]
     seen = np.isin(traces.group, np.unique(traces.group[trained]))
@@ -225,7 +224,7 @@ def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> Fitt
         right=share,
         folds=len(parts) - 1,
         seconds=seconds,
-        notes=(*_notes(dealt, scored, share), *(() if costs is None else reading_cost_notes(costs, reader))),
+        notes=(*_notes_on_fit(dealt, scored, share), *(() if costs is None else reading_cost_notes(costs, reader))),
     )
 
 
@@ -242,7 +241,7 @@ class _DealtFolds:
     lacking: tuple[tuple[int, int], ...]
 
 
-def _deal_folds(material: TrainingMaterial, ids: pl.Series, train_on: str) -> _DealtFolds:
+def _deal_training_folds(material: TrainingMaterial, ids: pl.Series, train_on: str) -> _DealtFolds:
     """The training traces in folds, without the places at which some model would see one class alone."""
     traces = material.traces
     chosen = traces.keys["example_id"].is_in(ids.implode()).to_numpy() & ~np.isnan(traces.right)
@@ -316,7 +315,7 @@ def _score_rows(
     return pl.concat(frames)
 
 
-def _notes(dealt: _DealtFolds, scored: np.ndarray, share: float) -> Sequence[Note]:
+def _notes_on_fit(dealt: _DealtFolds, scored: np.ndarray, share: float) -> Sequence[Note]:
     traces, settings, held = dealt.material.traces, dealt.material.settings, dealt.material.has_rows
     notes = []
     rarer = min(share, 1 - share)
@@ -422,7 +421,7 @@ def _out_of_fold_values(log: Log, material: TrainingMaterial, folds: np.ndarray,
         return {}
     fold_of = _fold_of_group(material, folds)
     pairs = [frozenset(pair) for pair in combinations(range(count), 2)]
-    scores = {name: _scores_without(log, name, pairs, fold_of) for name in inputs}
+    scores = {name: _scores_fitted_without_folds(log, name, pairs, fold_of) for name in inputs}
     return {
         fold: _add_score_columns(
             material,
@@ -434,17 +433,16 @@ def _out_of_fold_values(log: Log, material: TrainingMaterial, folds: np.ndarray,
 
 
 def _folded_inputs(log: Log, settings: VerifierSettings) -> tuple[str, ...]:
-    """The verifiers among the inputs that have scores out of fold."""
     verifiers = [name.removeprefix(INPUT) for name in settings.inputs if name.startswith(INPUT)]
     return tuple(fold_of_each_example(log, verifiers)["verifier"].unique().sort())
 
 
-def _scores_without(
+def _scores_fitted_without_folds(
     log: Log, verifier: str, unseen: Sequence[Unseen], fold_of: Mapping[int, int]
 ) -> dict[Unseen, dict[str, float]]:
     """Set of folds -> trace -> its score by the verifier as it would be if it had been fitted without these folds."""
-    record, then = _record(log, verifier)
-    settings = _settings(record, then, verifier)
+    record, then = _require_fit_record(log, verifier)
+    settings = _settings_of_fit_record(record, then, verifier)
     material = _read_material(log, settings)
     fitted_at = record.places or material.layer_token_places
     material = material.at_places(
@@ -453,7 +451,7 @@ def _scores_without(
     ids = ids_where(log, then.where, "train_on")
     chosen = material.traces.keys["example_id"].is_in(ids.implode()).to_numpy() & ~np.isnan(material.traces.right)
     trained = material.has_rows & chosen
-    _check_same(log, material, trained, then, verifier)
+    _check_refit(log, material, trained, then, verifier)
     folds = np.array([fold_of.get(group, NO_FOLD) for group in material.traces.group.tolist()])
     parts = [trained & ~np.isin(folds, list(one)) for one in unseen]
     if material.parts_with_one_class(parts) or any(len(np.unique(material.traces.right[part])) < 2 for part in parts):
@@ -463,7 +461,7 @@ def _scores_without(
         )
     inputs = _folded_inputs(log, settings)
     needed = {one | {fold} for one in unseen for fold in set(folds.tolist()) - {NO_FOLD}}
-    scores = {name: _scores_without(log, name, sorted(needed, key=sorted), fold_of) for name in inputs}
+    scores = {name: _scores_fitted_without_folds(log, name, sorted(needed, key=sorted), fold_of) for name in inputs}
     values = {
         number: _add_score_columns(
             material, scores, [one | {fold} if fold != NO_FOLD else None for fold in folds.tolist()]
@@ -506,7 +504,7 @@ def _fold_of_group(material: TrainingMaterial, folds: np.ndarray) -> dict[int, i
     return dict(zip(material.traces.group[known].tolist(), folds[known].tolist(), strict=True))
 
 
-def _record(log: Log, verifier: str) -> tuple[FitRecord, TrainedOn]:
+def _require_fit_record(log: Log, verifier: str) -> tuple[FitRecord, TrainedOn]:
     record = fitted_verifiers(log).get(verifier)
     if record is None or record.trained_on is None:
         raise LeakageError(
@@ -516,12 +514,12 @@ def _record(log: Log, verifier: str) -> tuple[FitRecord, TrainedOn]:
     return record, record.trained_on
 
 
-def _settings(record: FitRecord, then: TrainedOn, verifier: str) -> VerifierSettings:
+def _settings_of_fit_record(record: FitRecord, then: TrainedOn, verifier: str) -> VerifierSettings:
     given = record.settings | ({"states": then.states.model} if then.states else {})  # there may be others by now
     return table_reader(VerifierSettings)(given, f"source.verifiers.{verifier}.settings")
 
 
-def _check_same(log: Log, material: TrainingMaterial, trained: np.ndarray, then: TrainedOn, verifier: str) -> None:
+def _check_refit(log: Log, material: TrainingMaterial, trained: np.ndarray, then: TrainedOn, verifier: str) -> None:
     """ThinkbackError where a verifier, fitted again, would be fitted on other questions than it was."""
     ids = material.traces.keys["example_id"].filter(pl.Series(trained)).unique()
     questions = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))

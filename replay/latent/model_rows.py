@@ -89,7 +89,6 @@ def question_groups(log: Log) -> pl.DataFrame:
 
 
 def _input_columns(log: Log, name: str, keys: pl.DataFrame) -> pl.DataFrame:
-    """The columns of one input, in the order of `keys`."""
     source, mark, rest = name.partition(":")
     ways = {
         "trace": _trace_column, "feature": _feature_column, "verifier": _verifier_score_column,

@@ -95,7 +95,6 @@ def _count_cores() -> int:
 
 
 def _traces_without_states(rows: ModelRows) -> Iterator[RowBatch]:
-    """The traces of all rows, without their states."""
     empty = np.zeros((0, 0), np.float32)
     if rows.states is None:
         yield RowBatch(empty, np.flatnonzero(rows.keep), np.zeros(0, np.int32))
@@ -107,7 +106,7 @@ def _traces_without_states(rows: ModelRows) -> Iterator[RowBatch]:
 def _xgboost_data(xgboost: Any, rows: ModelRows, labels: np.ndarray, cache: str | None) -> Any:
     """The rows in the form in which XGBoost asks for them, several times over."""
 
-    class Passes(xgboost.DataIter):
+    class BatchIterator(xgboost.DataIter):
         def __init__(self) -> None:
             self.at = rows.batches()
             super().__init__(cache_prefix=cache, release_data=True)
@@ -122,7 +121,7 @@ def _xgboost_data(xgboost: Any, rows: ModelRows, labels: np.ndarray, cache: str 
         def reset(self) -> None:
             self.at = rows.batches()
 
-    return Passes()
+    return BatchIterator()
 
 
 def _boosted_scorer(model: Document) -> Scorer:
@@ -212,7 +211,7 @@ def _train_swiglu(torch: Any, inputs: np.ndarray, right: np.ndarray, groups: np.
             x = x + down(nn.functional.silu(gate(x)) * up(x))
         return last(x)[:, 0]
 
-    def written(layer: Any) -> Layer:
+    def weights_of(layer: Any) -> Layer:
         return {"weights": layer.weight.detach().T.tolist(), "bias": layer.bias.detach().tolist()}
 
     learning = torch.optim.AdamW(every.parameters(), lr=SWIGLU_RATE, weight_decay=SWIGLU_DECAY)
@@ -229,8 +228,8 @@ def _train_swiglu(torch: Any, inputs: np.ndarray, right: np.ndarray, groups: np.
         if held_loss < lowest:
             lowest = held_loss
             blocks = zip(gates, ups, downs, strict=True)
-            inner = [{"gate": written(g), "up": written(u), "down": written(d)} for g, u, d in blocks]
-            best = [written(first), *inner, written(last)]
+            inner = [{"gate": weights_of(g), "up": weights_of(u), "down": weights_of(d)} for g, u, d in blocks]
+            best = [weights_of(first), *inner, weights_of(last)]
     return best
 
 
@@ -264,14 +263,14 @@ def _network_scorer(model: Document) -> Scorer:
     centre, scale = np.array(model["centre"]), np.array(model["scale"])
     layers = [_layer_function(layer) for layer in model["layers"]]
 
-    def score(rows: np.ndarray) -> np.ndarray:
+    def score_rows(rows: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
             x = _standardise(rows, centre, scale)
             for layer in layers:
                 x = layer(x)
         return 1 / (1 + np.exp(-np.clip(x[:, 0], -500, 500)))
 
-    return score
+    return score_rows
 
 
 def _layer_function(model: Document) -> Scorer:

@@ -144,7 +144,7 @@ PROBE = VerifierSettings("probe", folds=0)
 
 
 @dataclass(frozen=True)
-class PlaceArea:
+class PlaceAuc:
     """The quality of one place's classifier: its area over all traces, and within questions."""
 
     layer: int
@@ -205,18 +205,18 @@ def mean_score_over_places(table: np.ndarray, places: Sequence[int] | None = Non
     return np.where(count > 0, np.nansum(columns, axis=1) / np.maximum(count, 1), np.nan)
 
 
-def pooled_area_of_score(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> InfluencedEstimate:
+def pooled_auc_of_score(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> InfluencedEstimate:
     """The area under the curve over all scored traces of a mask (N,)."""
     return pooled_area(np.where(on, score, np.nan), traces.right, traces.unit, traces.count_units)
 
 
-def area_within_questions(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> InfluencedEstimate:
+def auc_within_questions(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> InfluencedEstimate:
     """The mean area under the curve within questions, over the scored traces of a mask (N,)."""
     names = traces.keys["example_id"].to_numpy()
     return within_area(np.where(on, score, np.nan), traces.right, names, traces.unit, traces.count_units)
 
 
-def mean_area(areas: Sequence[InfluencedEstimate]) -> InfluencedEstimate:
+def mean_auc(areas: Sequence[InfluencedEstimate]) -> InfluencedEstimate:
     """The mean of several areas on the same questions, without those that are unknown."""
     known = [area for area in areas if not np.isnan(area.estimate)]
     if not known:
@@ -227,19 +227,19 @@ def mean_area(areas: Sequence[InfluencedEstimate]) -> InfluencedEstimate:
     )
 
 
-def location_map(traces: PlacedTraces, table: np.ndarray, level: float = 0.95) -> tuple[PlaceArea, ...]:
+def auc_by_place(traces: PlacedTraces, table: np.ndarray, level: float = 0.95) -> tuple[PlaceAuc, ...]:
     """The quality of each place on the measured traces, by layer and token."""
     on, areas = ~traces.train, []
     for place, (layer, token) in enumerate(traces.places):
         score = table[:, place]
         if not np.isnan(score[on]).all():
-            influences = pooled_area_of_score(traces, score, on), area_within_questions(traces, score, on)
+            influences = pooled_auc_of_score(traces, score, on), auc_within_questions(traces, score, on)
             count = int((on & ~np.isnan(score)).sum())
-            areas.append(PlaceArea(layer, token, count, *(influence.interval(level) for influence in influences)))
+            areas.append(PlaceAuc(layer, token, count, *(influence.interval(level) for influence in influences)))
     return tuple(areas)
 
 
-def transfer_areas(
+def transfer_aucs(
     traces: PlacedTraces, parts: Mapping[str, np.ndarray], places: Sequence[int], settings: VerifierSettings = PROBE,
     *, together: bool = False, trained_on: Mapping[str, np.ndarray] | None = None,
 ) -> dict[tuple[str, str], InfluencedEstimate]:  # fmt: skip
@@ -255,18 +255,18 @@ def transfer_areas(
         for measured, outside in parts.items():
             on = outside & ~traces.train
             scores = [mean_score_over_places(table, places)] if together else [table[:, place] for place in places]
-            area = mean_area([pooled_area_of_score(traces, score, on) for score in scores])
+            area = mean_auc([pooled_auc_of_score(traces, score, on) for score in scores])
             if not np.isnan(area.estimate):
                 areas[trained, measured] = area
     return areas
 
 
-def transfer_gaps(
+def transfer_auc_gaps(
     areas: Mapping[tuple[str, str], InfluencedEstimate], level: float = 0.95
 ) -> dict[tuple[str, str], PairedInterval]:
     """How much better a classifier trained on the measured part itself is than one trained on another part.
 
-    `areas` are those of `transfer_areas`. What was trained on the measured part itself has no difference.
+    `areas` are those of `transfer_aucs`. What was trained on the measured part itself has no difference.
     """
     return {
         (trained, measured): areas[measured, measured].difference_to(area, level)
@@ -284,7 +284,7 @@ MOST_OF_ALL = 0.8
 
 
 @dataclass(frozen=True)
-class SeededArea:
+class SeededAuc:
     """The areas of several seeds: median and range, and mean with its interval.
 
     `size`: what the training rows were (their number of questions, or their share of right traces); `rows`: of traces.
@@ -299,7 +299,7 @@ class SeededArea:
 
 
 @dataclass(frozen=True)
-class ModelArea(SeededArea):
+class ModelAuc(SeededAuc):
     """The areas of one kind of model at one token, with `size` questions to train on."""
 
     model: str
@@ -307,11 +307,11 @@ class ModelArea(SeededArea):
     token: int
 
 
-def _area_over_seeds(areas: Sequence[InfluencedEstimate], level: float) -> tuple[float, float, float, Interval] | None:
+def _auc_over_seeds(areas: Sequence[InfluencedEstimate], level: float) -> tuple[float, float, float, Interval] | None:
     known = [area.estimate for area in areas if not np.isnan(area.estimate)]
     if not known:
         return None
-    return float(np.median(known)), min(known), max(known), mean_area(areas).interval(level)
+    return float(np.median(known)), min(known), max(known), mean_auc(areas).interval(level)
 
 
 def _draw_questions(traces: PlacedTraces, count: int, seed: int) -> np.ndarray:
@@ -348,46 +348,45 @@ def _draw_right_share(traces: PlacedTraces, share: float, rows: int, seed: int) 
     return mask
 
 
-def _even_rows(traces: PlacedTraces, shares: Sequence[float] = SHARES) -> int:
+def _training_rows_for_shares(traces: PlacedTraces, shares: Sequence[float] = SHARES) -> int:
     """The largest number of training traces with which every share of right ones is possible."""
     right, wrong = int((traces.train & traces.right).sum()), int((traces.train & ~traces.right).sum())
     return int(min(min(right / share, wrong / (1 - share)) for share in shares))
 
 
-def areas_by_training_questions(
+def auc_by_training_questions(
     traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95
-) -> Iterator[SeededArea]:
+) -> Iterator[SeededAuc]:
     """The quality of a verifier of some places by the number of training questions: all, half, a quarter, …"""
     whole = len(np.unique(traces.unit[traces.train]))
-    yield from _areas_by_size(traces, places, {
+    yield from _auc_by_training_size(traces, places, {
         count: [_draw_questions(traces, count, seed) for seed in range(seeds if count < whole else 1)]
         for count in sorted({whole >> halved for halved in range(HALVINGS)})
     }, level)  # fmt: skip
 
 
-def areas_by_right_share(
+def auc_by_right_share(
     traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95
-) -> Iterator[SeededArea]:
+) -> Iterator[SeededAuc]:
     """The quality of a verifier of some places by the share of right traces among equally many to train on."""
-    rows = _even_rows(traces)
+    rows = _training_rows_for_shares(traces)
     drawn = {share: [_draw_right_share(traces, share, rows, seed) for seed in range(seeds)] for share in SHARES}
-    yield from _areas_by_size(traces, places, drawn, level)
+    yield from _auc_by_training_size(traces, places, drawn, level)
 
 
-def _areas_by_size(
+def _auc_by_training_size(
     traces: PlacedTraces, places: Sequence[int], drawn: Mapping[float, Sequence[np.ndarray]], level: float
-) -> Iterator[SeededArea]:
-    """The quality at each size, from the training masks that the seeds have drawn for it."""
+) -> Iterator[SeededAuc]:
     tables = iter(score_tables(traces, [one for masks in drawn.values() for one in masks], traces.states_at(places)))
     for size, masks in drawn.items():
-        areas = [pooled_area_of_score(traces, mean_score_over_places(next(tables)), ~traces.train) for _ in masks]
-        if (spread := _area_over_seeds(areas, level)) is not None:
-            yield SeededArea(size, int(masks[0].sum()), *spread)
+        areas = [pooled_auc_of_score(traces, mean_score_over_places(next(tables)), ~traces.train) for _ in masks]
+        if (spread := _auc_over_seeds(areas, level)) is not None:
+            yield SeededAuc(size, int(masks[0].sum()), *spread)
 
 
-def areas_by_model_kind(
+def auc_by_model_kind(
     traces: PlacedTraces, places: Sequence[int], models: Sequence[str], seeds: int, level: float = 0.95
-) -> Iterator[ModelArea]:
+) -> Iterator[ModelAuc]:
     """The quality of classifiers of one place by the kind of model, each seed on the questions that it draws."""
     count = max(1, round(MOST_OF_ALL * len(np.unique(traces.unit[traces.train]))))
     samples = [_draw_questions(traces, count, seed) for seed in range(seeds)]
@@ -398,9 +397,9 @@ def areas_by_model_kind(
     tables = score_tables(traces, [train for train, _ in fits], traces.states_at(places), [probe for _, probe in fits])
     for (_, settings), table in zip(fits, tables, strict=True):
         for place in places:
-            areas[settings.model, place].append(pooled_area_of_score(traces, table[:, place], ~traces.train))
+            areas[settings.model, place].append(pooled_auc_of_score(traces, table[:, place], ~traces.train))
     for (model, place), seed_areas in areas.items():
         layer, token = traces.places[place]
-        summary = _area_over_seeds(seed_areas, level)
+        summary = _auc_over_seeds(seed_areas, level)
         if summary is not None:
-            yield ModelArea(count, int(samples[0].sum()), *summary, model, layer, token)
+            yield ModelAuc(count, int(samples[0].sum()), *summary, model, layer, token)

@@ -36,7 +36,7 @@ from toolkit.stopping.prefix import Prefix
 
 
 @contextmanager
-def errors_of(policy: str) -> Iterator[None]:
+def policy_errors(policy: str) -> Iterator[None]:
     """A context in which every ThinkbackError names the policy, once."""
     try:
         yield
@@ -45,7 +45,6 @@ def errors_of(policy: str) -> Iterator[None]:
 
 
 def _with_policy_name(policy: str, error: ThinkbackError) -> ThinkbackError:
-    """The error with the policy's name in its line."""
     line = error.about(f"policy `{policy}`: ")
     line.policy = policy
     return line
@@ -159,7 +158,7 @@ class Policy(ClassFacts, ABC):
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
         """Columns of outcomes that the policy has beside those of every run; by default those of its parts."""
-        return outcome_columns_of(self.policy_parts)
+        return further_outcome_columns(self.policy_parts)
 
     @property
     def diagnostic(self) -> str:
@@ -233,7 +232,7 @@ class Policy(ClassFacts, ABC):
         return None
 
     @property
-    def gate_files(self) -> tuple[tuple[GateFile, bool], ...]:
+    def gate_files_with_reuse(self) -> tuple[tuple[GateFile, bool], ...]:
         """Gate files that the policy reads, each with whether questions that the file has seen may be reported."""
         return ()
 
@@ -373,7 +372,7 @@ class Policy(ClassFacts, ABC):
             raise RequiredError("a policy needs a `name` (a string that is not empty)")
         if self.label is not None and not str(self.label).strip():
             raise self.refusal("`label` is empty; it takes a short name")
-        with errors_of(self.name):
+        with policy_errors(self.name):
             check(self)
         if not self.sweep:
             object.__setattr__(self, "sweep", self.name)
@@ -388,12 +387,12 @@ def read_policy(table: Any, name: str, rule_classes: Mapping[str, type]) -> Poli
         raise _with_policy_name(name, RequiredError(f"it has no `kind`; {suggest('', KINDS)}"))
     if not isinstance(kind, str) or kind not in KINDS:
         raise _with_policy_name(name, UnknownError(f"unknown kind `{kind}`; {suggest(str(kind), KINDS)}"))
-    with errors_of(name):
+    with policy_errors(name):
         settings = {key: value for key, value in table.items() if key != "kind"}
         return KINDS[kind].from_table(settings | {"name": name}, rule_classes)
 
 
-def outcome_columns_of(policies: Sequence[Policy]) -> tuple[OutcomeColumn, ...]:
+def further_outcome_columns(policies: Sequence[Policy]) -> tuple[OutcomeColumn, ...]:
     """The columns of outcomes that policies have beside those of every run."""
     return tuple({column.name: column for policy in policies for column in policy.columns}.values())
 
@@ -452,13 +451,13 @@ class Evaluator:
         return other
 
     def outcome(self, policy: Policy) -> Outcome:
-        def make() -> Outcome:
-            shared = self.shared(policy)
+        def compute_outcome() -> Outcome:
+            shared = self.shared_outcome(policy)
             return policy.outcome(self) if shared is None else shared[0].at_examples(shared[1])
 
-        return self.compute_once(("outcome", self._policy_key(policy)), make)
+        return self.compute_once(("outcome", self._policy_key(policy)), compute_outcome)
 
-    def shared(self, policy: Policy) -> tuple[Outcome, np.ndarray] | None:
+    def shared_outcome(self, policy: Policy) -> tuple[Outcome, np.ndarray] | None:
         """The outcome that a policy shares with others, and its examples (E,) in that; None where it shares none."""
         return None if policy.against is not None else self._shared.get(self._policy_key(policy))
 
@@ -475,12 +474,12 @@ class Evaluator:
         """Store an outcome that was computed beforehand."""
         self._made["outcome", self._policy_key(policy)] = outcome
 
-    def share(self, policies: Sequence[Policy], outcome: Outcome, examples: np.ndarray) -> None:
+    def share_outcome(self, policies: Sequence[Policy], outcome: Outcome, examples: np.ndarray) -> None:
         """Store an outcome of which each policy has some `examples` (policies, E), the same as others or not."""
         for policy, some in zip(policies, examples, strict=True):
             self._shared[self._policy_key(policy)] = outcome, some
 
-    def ranking_acts_on(self, policy: Policy) -> np.ndarray:
+    def examples_ranking_acts_on(self, policy: Policy) -> np.ndarray:
         """Whether (E,) a policy that ranks all examples acts on each: on all here, or on none."""
         return np.full(len(self.block.examples), policy.name in self.acting)
 

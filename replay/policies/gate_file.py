@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from replay.data.choice import Choice, Rows
+from replay.data.choice import Choice, UsedRows
 from replay.data.contents import Contents
 from replay.engine.signals import GateInput, gate_input
 from replay.policies.gate_models import MODELS, import_xgboost
@@ -118,7 +118,7 @@ def content_hash(document: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_text(document: Mapping[str, Any]) -> str:
+def gate_file_text(document: Mapping[str, Any]) -> str:
     """The text of a gate's file, from its document, with its hash."""
     signed = {**document, "sha256": content_hash(document)}
     return json.dumps(signed, ensure_ascii=False, indent=1) + "\n"
@@ -135,12 +135,12 @@ def load_gate(path: str | Path) -> GateFile:
     return gate_from_document(read_model(path, named), str(path))
 
 
-def load_or_pass_gate(gate: GateFile | str | Path) -> GateFile:
+def as_gate_file(gate: GateFile | str | Path) -> GateFile:
     """A gate, from its file's path or as it is."""
     return gate if isinstance(gate, GateFile) else load_gate(gate)
 
 
-def written_threshold(value: float, below: bool) -> float | str:
+def threshold_for_file(value: float, below: bool) -> float | str:
     """A threshold as a file stores it: a number, or `never` or `always`, since JSON has no infinity."""
     if np.isfinite(value):
         return float(value)
@@ -160,13 +160,13 @@ def _parse_threshold(given: Any, place: str) -> float | str:
 
 
 @dataclass(frozen=True)
-class _GateInputEntry(Checked):
+class _GateInputTable(Checked):
     source: str = setting()
     name: str = setting()
 
 
 def _parse_gate_input(given: Any, place: str) -> GateInput:
-    read = from_table(_GateInputEntry, given, place)
+    read = from_table(_GateInputTable, given, place)
     with error_prefix(f"`{place}`: "):
         read_input = gate_input(read.source, read.name)
         read_input.require_in_file()
@@ -174,7 +174,7 @@ def _parse_gate_input(given: Any, place: str) -> GateInput:
 
 
 @dataclass(frozen=True)
-class _TuningRows(Rows):
+class _TuningRows(UsedRows):
     """The examples that a threshold was chosen on; `folds`: how many folds the scores were out of, if any."""
 
     folds: int | None = setting(None, low=2)
@@ -195,7 +195,7 @@ class _GateDocument(Checked):
     model: Mapping[str, Any] = setting()
     direction: str = setting("at_least", choices=("at_least", "below"))
     threshold: float | str = setting(read=_parse_threshold)
-    fitted_on: Rows = setting()
+    fitted_on: UsedRows = setting()
     tuned_on: _TuningRows = setting()
     development: Mapping[str, Any] = setting({})
     sha256: str = setting()

@@ -42,7 +42,7 @@ class _Quantiles(Checked):
     quantiles: int = setting(low=2, high=MOST_QUANTILES)
 
 
-def _gate_file_from(value: object, place: str = "file") -> GateFile | None:
+def _read_gate_file(value: object, place: str = "file") -> GateFile | None:
     """The gate file at a path, or as it is; None where none is named."""
     if value is None or isinstance(value, GateFile):
         return value
@@ -79,7 +79,7 @@ class Gate(ClassFacts, ABC):
             example_columns=frozenset(["question"] if any(each.file for each in self.all_thresholds()) else [])
         )
 
-    def read(self, block: LogBlock, path: PolicyPath) -> Signals:
+    def read_signals(self, block: LogBlock, path: PolicyPath) -> Signals:
         """The signals that the gate reads on a base's path, by threshold without its value."""
         return {key: key.signal_on(block, path) for key in (one.without_value() for one in self.all_thresholds())}
 
@@ -95,7 +95,7 @@ class Threshold(Gate):
 
     verifier: str | None = setting(None, what="a name")
     feature: str | None = setting(None, what="a name")
-    file: GateFile | None = setting(None, read=_gate_file_from)
+    file: GateFile | None = setting(None, read=_read_gate_file)
     signal: str | None = setting(None, choices=GATED)
     below: float | str | _Quantiles | None = None
     at_least: float | str | _Quantiles | None = None
@@ -110,7 +110,7 @@ class Threshold(Gate):
             raise ConflictError(f"a gate reads exactly one of `verifier`, `feature`, `file`, `signal`; it has {has}")
         with error_prefix("gate: "):
             check(self)
-            object.__setattr__(self, "file", _gate_file_from(self.file))
+            object.__setattr__(self, "file", _read_gate_file(self.file))
         if self.file is not None and self.below is None and self.at_least is None:
             object.__setattr__(self, self.file.direction, self.file.threshold)
         self._check_threshold()
@@ -245,7 +245,7 @@ class _CombinedGate(Gate):
         gates = (given,) if isinstance(given, Gate | Mapping) else given
         if not is_sequence(gates):
             raise InvalidError(f"`{self.key}` is {quote(given)}; it takes gates")
-        gates = tuple(gate_from(gate, self.key) for gate in gates)
+        gates = tuple(read_gate(gate, self.key) for gate in gates)
         if not gates:
             raise RequiredError(f"`{self.key}` has no gate")
         object.__setattr__(self, "gates", gates)
@@ -277,7 +277,7 @@ class AllOf(_CombinedGate, key="all", says="all of them hold", join=np.logical_a
 COMBINED: Mapping[str, type[_CombinedGate]] = {one.key: one for one in (AnyOf, AllOf)}
 
 
-def gate_from(table: object, place: str = "gate") -> Gate:
+def read_gate(table: object, place: str = "gate") -> Gate:
     """A gate from its table, or as it is."""
     if isinstance(table, Gate):
         return table
@@ -292,7 +292,7 @@ def gate_from(table: object, place: str = "gate") -> Gate:
             raise ConflictError(f"a gate with `{key}` takes no other key; remove `{other}`")
         if not isinstance(parts, list) or not parts:
             raise InvalidError(f"`{key}` takes a list of gates, each a table")
-        return COMBINED[key](tuple(gate_from(part) for part in parts))
+        return COMBINED[key](tuple(read_gate(part) for part in parts))
     values = dict(table)
     known = [*Threshold.__dataclass_fields__, *COMBINED]
     for key in values:

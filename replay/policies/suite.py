@@ -11,7 +11,7 @@ from typing import Any
 
 from replay.data.conditions import TEST, has_test
 from replay.data.contents import open_with_contents
-from replay.data.prices import PRICE, GivenPrices, Prices, columns_with, load_prices, logged_prices, without_tokens
+from replay.data.prices import PRICE, GivenPrices, Prices, load_prices, logged_prices, missing_tokens, priced_columns
 from replay.policies.suite_facts import LEVELS, RoundsPool, ScoreRange, SuiteFacts, SuitePool, read_facts
 from replay.sampling.selects import WeightedVote
 from toolkit.arguments import checks_arguments
@@ -72,7 +72,7 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None, cos
     opened_log, contents = open_with_contents(log)
     given = None if prices is None else load_prices(prices)
     billed = logged_prices(opened_log) if given is None else given
-    wanted = None if cost is None else cost_named(cost, with_columns(columns=columns_with(billed)))
+    wanted = None if cost is None else cost_named(cost, with_columns(columns=priced_columns(billed)))
     facts = read_facts(opened_log, contents, where, billed, wanted)
     if wanted is not None:
         _check_cost_is_logged(facts, str(cost), opened_log, billed if wanted.name == PRICE else None)
@@ -111,14 +111,14 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None, cos
     if given is not None:
         lines = (f"{_toml_value(name)} = {_toml_value(entry)}" for name, entry in given.record().items())
         parts.append("\n".join(["[prices]", *lines]))
-    by = ("dataset",) if 1 < facts.values("dataset") <= MOST_GROUPS else ()
+    by = ("dataset",) if 1 < facts.count_values("dataset") <= MOST_GROUPS else ()
     return Suite("\n\n".join(parts) + "\n", where, by, tuple(left_out), facts.skipped)
 
 
 def _check_cost_is_logged(facts: SuiteFacts, cost: str, log: Log, prices: Prices | None) -> None:
     """Raise where no pool of traces has the cost; rounds and checks have costs of their own. `prices`: of the cost."""
     if facts.pools and not (facts.rounds or facts.checks) and all(pool.paid is None for pool in facts.pools):
-        why = without_tokens(log, prices, {one.name for one in facts.pools}) or "name a cost logged of every trace"
+        why = missing_tokens(log, prices, {one.name for one in facts.pools}) or "name a cost logged of every trace"
         raise UnknownError(f"{log.address}: no pool has a value of `{cost}`; {why}")
 
 
@@ -128,7 +128,6 @@ def _shell_quoted(condition: str) -> str:
 
 
 def _policy_of_pool(facts: SuiteFacts, pool: SuitePool, name_start: str, traces: int, **more: Any) -> Table:
-    """The table of a policy that draws `traces` traces of a pool; `name_start` begins its name."""
     return {"name": facts.name_in_pool(pool, name_start), **_sample_table(pool, traces, **more)}
 
 
@@ -218,7 +217,7 @@ def _policies_by_verifier(facts: SuiteFacts, pool: SuitePool, scores: ScoreRange
     if scores.lowest >= 0:
         asks: Table = {**reads, "select": "weighted"}
         all_orders = _over_all_orders_key(pool)
-        exact = all_orders if pool.whole or WeightedVote().has_sets(most, pool.most) else {"orders": ORDERS}
+        exact = all_orders if pool.whole or WeightedVote().can_go_over_sets(most, pool.most) else {"orders": ORDERS}
         yield _policy_of_pool(facts, pool, f"weighted vote of {most} by {name}", most, **asks, **exact)
         if most < pool.most and scores.complete and not pool.whole:
             asks |= {"on_missing": "use_available"} | all_orders

@@ -165,7 +165,7 @@ class SuiteFacts:
         """Whether every example is of the split `test`."""
         return "split" in self.columns and bool((self.columns["split"] == "test").all())
 
-    def values(self, column: str) -> int:
+    def count_values(self, column: str) -> int:
         """How many values a column of examples has; 0 where there is no such column."""
         return self.columns[column].drop_nulls().n_unique() if column in self.columns else 0
 
@@ -212,7 +212,7 @@ def read_facts(
             models=models[name],
         )
         for name, size in sorted(
-            sizes.items(), key=lambda item: (item[1], paid.get(item[0], inf), _with_numbers(item[0]))
+            sizes.items(), key=lambda item: (item[1], paid.get(item[0], inf), _name_sort_key(item[0]))
         )
         if name not in contents.stopped | contents.ordered
     )
@@ -231,13 +231,12 @@ def read_facts(
     )
 
 
-def _with_numbers(name: str) -> list[str | int]:
+def _name_sort_key(name: str) -> list[str | int]:
     """The parts of a name, its digits as numbers: budget 512 comes before 2048."""
     return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"(\d+)", name))]
 
 
 def _check_pools(log: Log, contents: Contents) -> tuple[ChecksPool, ...]:
-    """The pools of checks, by name."""
     if not contents.rows(CHECKS):
         return ()
     rows = log.scan(CHECKS, ["example_id", "pool", "stage", "claim", "round", "verdict", "unit"])

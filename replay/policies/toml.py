@@ -12,7 +12,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from replay.data.prices import Prices, prices_from
+from replay.data.prices import Prices, read_prices
 from replay.policies.base import KINDS, Policy, read_policy
 from replay.policies.gates import COMBINED
 from replay.policies.suite import Suite
@@ -55,7 +55,7 @@ class PolicyFile:
 
     def __post_init__(self) -> None:
         policies = checked_argument("policies", self.policies, Iterable[Policy])
-        object.__setattr__(self, "policies", check_policy_names(_only_policies(policies)))
+        object.__setattr__(self, "policies", check_policy_names(_require_policies(policies)))
         checked_argument("measure", self.measure, str | None, WORDS["measure"])
         checked_argument("cost", self.cost, str | None, "the name of a cost")
         checked_argument("standard", self.standard, bool)
@@ -109,7 +109,7 @@ def _parse_policy_file(text: str, name: str, rule_classes: Mapping[str, type]) -
             for table in tables
             for entry, swept, size in _expand_sweep(table)
             for policy in [
-                read_policy(_copy_with_leaves(entry, _integer_as_float), entry.get("name", ""), rule_classes)
+                read_policy(_copy_with_leaves(entry, _integer_literal_as_float), entry.get("name", ""), rule_classes)
             ]
         ]
         measure = document.get("measure")
@@ -118,10 +118,10 @@ def _parse_policy_file(text: str, name: str, rule_classes: Mapping[str, type]) -
         cost = document.get("cost")
         if cost is not None and not isinstance(cost, str):
             raise InvalidError(f'`cost` is {quote(cost)}; it takes the name of a cost, such as "tokens"')
-        return PolicyFile(tuple(policies), measure, prices_from(document.get("prices")), cost=cost)
+        return PolicyFile(tuple(policies), measure, read_prices(document.get("prices")), cost=cost)
 
 
-def _only_policies(items: Iterable[Any]) -> tuple[Policy, ...]:
+def _require_policies(items: Iterable[Any]) -> tuple[Policy, ...]:
     policies = tuple(items)
     for policy in policies:
         if not isinstance(policy, Policy):
@@ -157,7 +157,7 @@ def _check_labels(policies: Sequence[Policy]) -> None:
         owners[label] = sweep
 
 
-def _integer_as_float(value: Any) -> Any:
+def _integer_literal_as_float(value: Any) -> Any:
     """A number of a file as an ordinary float, once names have been made of its spelling."""
     return float(value) if isinstance(value, LiteralFloat) else value
 
@@ -170,7 +170,7 @@ def _expand_sweep(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], tu
     than MOST_POLICIES policies, saying how large it is.
     """
     if isinstance(table.get("name"), list):
-        raise InvalidError(f"`name` is a list: {_literal_text(table['name'])}; a sweep makes the names itself")
+        raise InvalidError(f"`name` is a list: {_text_as_written(table['name'])}; a sweep makes the names itself")
     swept = list(_sweep_lists((), table))
     size = prod(len(values) for _, values in swept)
     name = table.get("name", "a policy without a name")
@@ -194,20 +194,20 @@ def _expand_sweep(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], tu
         for (path, _), value in zip(swept, choice, strict=True):
             _set_nested_value(entry, path, value)
             settings.append((".".join(path), value))
-        entry["name"] = f"{name}[{', '.join(f'{key}={_literal_text(value)}' for key, value in settings)}]"
+        entry["name"] = f"{name}[{', '.join(f'{key}={_text_as_written(value)}' for key, value in settings)}]"
         yield entry, tuple(settings), size
 
 
-def _literal_text(value: object) -> str:
+def _text_as_written(value: object) -> str:
     """A value as the file wrote it: numbers to the letter, true and false in lower case."""
     if isinstance(value, LiteralFloat):
         return value.text
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return f"[{', '.join(_literal_text(v) for v in value)}]"
+        return f"[{', '.join(_text_as_written(v) for v in value)}]"
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{k}={_literal_text(v)}' for k, v in value.items())}}}"
+        return f"{{{', '.join(f'{k}={_text_as_written(v)}' for k, v in value.items())}}}"
     return str(value)
 
 

@@ -42,13 +42,13 @@ MODULES = ("replay.sampling.selects", "toolkit.stopping.stops")
 """Modules with shipped stops and selects."""
 
 
-def _shipped_rules(methods: Collection[str]) -> dict[str, type]:
+def _shipped_rules_with_methods(methods: Collection[str]) -> dict[str, type]:
     """The frozen dataclasses of the shipped modules that have one of these methods, by name."""
     rules = (rule for name in MODULES for rule in vars(import_module(name)).values() if has_method(rule, methods))
     return {rule_name(rule): rule for rule in rules if "__dataclass_params__" in vars(rule)}
 
 
-SELECTS, STOPS = _shipped_rules(SELECT_METHODS), _shipped_rules(STOP_METHODS)
+SELECTS, STOPS = _shipped_rules_with_methods(SELECT_METHODS), _shipped_rules_with_methods(STOP_METHODS)
 
 ORDER_TABLE = 'a table such as { rule = "surrogate", ridge = 0.5 }'
 
@@ -111,13 +111,13 @@ SELECT = _RuleKey(
 )
 
 
-def select_given(value: Any, rules: Mapping[str, type] | None = None) -> Select | str:
+def read_select(value: Any, rules: Mapping[str, type] | None = None) -> Select | str:
     """A select as a policy stores it: the name of a shipped one without parameters, else the rule."""
     rule: Select = SELECT.read_rule(value, rules)
     return str(rule) if SELECTS.get(str(rule)) is type(rule) and not vars(rule) else rule
 
 
-def select_rule_of(select: Select | str) -> Select:
+def rule_of_select(select: Select | str) -> Select:
     """The select that a policy means, by its name or itself."""
     rule: Select = SELECT.read_rule(select)
     return rule
@@ -139,7 +139,7 @@ def with_order_keys(table: Mapping[str, Any], keys: Collection[str]) -> Mapping[
     return {**table, **shared, "order": from_table(ORDERS[name], parameters, "order") if parameters else name}
 
 
-def order_given(value: Any, keys: Collection[str]) -> str | Order:
+def read_order(value: Any, keys: Collection[str]) -> str | Order:
     """An order as a policy with these keys stores it: a name, or an order with parameters."""
     if not isinstance(value, Order):
         return _require_known_order(value, value)
@@ -151,7 +151,7 @@ def order_given(value: Any, keys: Collection[str]) -> str | Order:
     return value if has_parameters or ORDERS.get(value.name) is not type(value) else value.name
 
 
-def order_rule_of(order: str | Order, keys: Mapping[str, Any]) -> Order:
+def rule_of_order(order: str | Order, keys: Mapping[str, Any]) -> Order:
     """The order with its parameters; those that are keys of the policy come from `keys`."""
     kind = ORDERS[order] if isinstance(order, str) else type(order)
     shared = {name: keys[name] for name in _parameter_names(kind) if name in keys}

@@ -68,7 +68,7 @@ class DrawnTraces:
             return most_votes_probability(self.votes, self.size, self.drawn)
         null = self.votes.shape[1] - 1
         text, number = (np.delete(ranks, np.s_[null:-1], axis=1) for ranks in (self.ranks.text, self.ranks.number))
-        return smallest_of_most(self.votes, text, number, self.size, self.drawn)
+        return smallest_of_tied(self.votes, text, number, self.size, self.drawn)
 
     def highest_score_probability(self) -> np.ndarray:
         """Probability (E, T) that each trace has the highest score of those drawn; equal scores share evenly."""
@@ -89,12 +89,12 @@ class DrawnTraces:
             rows = np.flatnonzero(of_size.reshape(-1) == number)
             chosen = np.array(list(combinations(range(size), drawn)), np.int64)
             for some in np.array_split(rows, max(1, -(-len(rows) * chosen.size * drawn // CELLS))):
-                shares = self._shares_of_sums(some, chosen) / len(chosen)
+                shares = self._weighted_vote_winner_shares(some, chosen) / len(chosen)
                 flat = np.broadcast_to(chosen, shares.shape).reshape(len(some), -1)
                 np.add.at(chance, (some[:, None], flat), shares.reshape(len(some), -1))
         return chance
 
-    def _shares_of_sums(self, rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    def _weighted_vote_winner_shares(self, rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         """Probability (R, C, k) that a weighted vote takes each trace of the C sets `chosen` (C, k), for R examples."""
         code, verified, score = (values[rows][:, chosen] for values in (self.code, self.verified, self.score))
         weight = np.where(verified, score, 0.0)
@@ -120,15 +120,15 @@ class DrawnTraces:
     def spread_null_probability(self, chance: np.ndarray) -> np.ndarray:
         """Probability (E, T) that each trace stands for a null prediction; `chance` (E, T): that each wins."""
         if self.nulls is not None:
-            return self._in_place_of_null(self.nulls)
+            return self._stand_for_null_probability(self.nulls)
         rest = self.has_trace & (chance == 0)
         nothing = np.where(rest.sum(axis=1) >= self.drawn, np.maximum(1 - chance.sum(axis=1), 0.0), 0.0)
         return np.where(rest, (nothing / np.maximum(rest.sum(axis=1), 1))[:, None], 0.0)
 
-    def _in_place_of_null(self, nulls: np.ndarray) -> np.ndarray:
+    def _stand_for_null_probability(self, nulls: np.ndarray) -> np.ndarray:
         """Probability (E, T) that a null wins the vote and each trace, the first drawn, stands for it."""
         even = self.ranks is None or self.ranks.text is None
-        joint = votes_beside_null(self.votes, self.size, self.drawn, even)
+        joint = null_win_and_first_probability(self.votes, self.size, self.drawn, even)
         null = self.votes.shape[1] - 1
         voted = np.where(self.code >= 0, self.code, np.where(nulls, null, null + 1))
         chance = np.take_along_axis(joint, voted, axis=1) / np.maximum(self.drawn, 1)[:, None]
@@ -206,9 +206,9 @@ def _win_probability_by_votes(counts: np.ndarray, size: int, drawn: int, width: 
             live = np.flatnonzero(open_ & (top[:, 0] >= m) & (reach.below[top[:, 0], m] > NEGLIGIBLE))
             rivals = np.count_nonzero(reach.above[counts[live], m] > NEGLIGIBLE, axis=1)
             live, rivals = live[rivals > 0], rivals[rivals > 0]
-            for part in _parts_by_size(rivals, reach.places, drawn, m):
+            for part in _row_parts_of_equal_counts(rivals, reach.places, drawn, m):
                 most = int(rivals[part].max())
-                wins[live[part], :most] += _win_probability_with(m, counts[live[part], :most], reach)
+                wins[live[part], :most] += _win_probability_with_votes(m, counts[live[part], :most], reach)
         wins /= reach.probability_of_total
     out = np.zeros((len(counts), width))
     np.put_along_axis(out, counts, np.where((counts > 0) & (wins > ROUNDING), wins, 0.0), axis=1)
@@ -264,8 +264,7 @@ def _quadrature_nodes(drawn: int, m: int, rivals: int) -> int:
     return (min(drawn // m, rivals) + 1) // 2
 
 
-def _parts_by_size(rivals: np.ndarray, places: int, drawn: int, m: int) -> Iterator[np.ndarray]:
-    """Rows with `rivals` each, in parts of equal counts with at most `CELLS` numbers each."""
+def _row_parts_of_equal_counts(rivals: np.ndarray, places: int, drawn: int, m: int) -> Iterator[np.ndarray]:
     order = np.argsort(rivals, kind="stable")
     start = 0
     while start < len(order):
@@ -313,7 +312,7 @@ class _VoteGeneratingFunctions:
         return np.asarray(self.reach.alone[counts, self.m][..., None] * self.z**self.m)
 
 
-def _win_probability_with(m: int, counts: np.ndarray, reach: _DrawProbabilities) -> np.ndarray:
+def _win_probability_with_votes(m: int, counts: np.ndarray, reach: _DrawProbabilities) -> np.ndarray:
     """Probability (U, R) that an answer wins with exactly m drawn votes, times the probability that k traces are drawn.
 
     `counts` (U, R): all votes of the answers that may have m.
@@ -328,7 +327,7 @@ def _win_probability_with(m: int, counts: np.ndarray, reach: _DrawProbabilities)
     return np.asarray(reach.alone[counts, m] * coefficient)
 
 
-def smallest_of_most(
+def smallest_of_tied(
     votes: np.ndarray, text: np.ndarray, number: np.ndarray, size: np.ndarray, drawn: np.ndarray
 ) -> np.ndarray:
     """Probability (E, A) that each answer wins the vote where the smallest of tied answers wins: by `number` (E, A) if
@@ -338,14 +337,14 @@ def smallest_of_most(
     by value and no text has as many votes, or by text, less those times that no text has as many.
     """
     numeric = number > 0
-    by_number = _first_of_most_voted(votes, number, numeric, size, drawn)
+    by_number = _earliest_of_tied(votes, number, numeric, size, drawn)
     if (numeric | (votes == 0)).all():
         return by_number
-    by_text = _first_of_most_voted(votes, text, np.ones_like(numeric), size, drawn)
-    return by_text + np.where(numeric, by_number - _first_of_most_voted(votes, text, numeric, size, drawn), 0.0)
+    by_text = _earliest_of_tied(votes, text, np.ones_like(numeric), size, drawn)
+    return by_text + np.where(numeric, by_number - _earliest_of_tied(votes, text, numeric, size, drawn), 0.0)
 
 
-def _first_of_most_voted(
+def _earliest_of_tied(
     votes: np.ndarray, rank: np.ndarray, ties: np.ndarray, size: np.ndarray, drawn: np.ndarray
 ) -> np.ndarray:
     """Probability (E, A) that each answer has more votes than answers of lower `rank` (E, A), and at least as many as
@@ -374,7 +373,7 @@ def _first_of_most_voted(
     return np.where(votes > 0, chance, 0.0)
 
 
-def votes_beside_null(votes: np.ndarray, size: np.ndarray, drawn: np.ndarray, even: bool) -> np.ndarray:
+def null_win_and_first_probability(votes: np.ndarray, size: np.ndarray, drawn: np.ndarray, even: bool) -> np.ndarray:
     """Probability (E, A + 2) that a null wins and the first trace drawn has each answer, a null, or no vote; times the
     number drawn.
 

@@ -57,14 +57,14 @@ class Select(Rule, key="select", noun="select", says="choice"):
         """Whether it may have an exact mean over all orders, of so many drawn traces or of any number."""
         return self.over_orders is not None and (self.over_sets is None or drawn is not None)
 
-    def has_sets(self, drawn: int, size: int) -> bool:
+    def can_go_over_sets(self, drawn: int, size: int) -> bool:
         """Whether it can go over all sets of so many of an example's `size` traces, all of them at least."""
         few = self.over_sets is None or drawn >= size
         return few or (drawn <= (self.over_sets or 0) and comb(size, drawn) <= MOST_SETS)
 
-    def check_sets(self, drawn: int, size: int) -> None:
+    def check_number_of_sets(self, drawn: int, size: int) -> None:
         """Raise LimitError where it would go over too many, or too large, sets of so many of an example's traces."""
-        if not self.has_sets(drawn, size):
+        if not self.can_go_over_sets(drawn, size):
             raise LimitError(
                 f"`expected` of `{self}` goes over all sets of {drawn} of an example's {size:,} traces: it takes up to "
                 f"{self.over_sets} of them with at most {MOST_SETS:,} sets, or all; others take `orders = 20`"
@@ -87,10 +87,10 @@ class Select(Rule, key="select", noun="select", says="choice"):
                 f"integers of shape {seen.traces.shape}, one for every example and step"
             )
         if self.decision_method == "takes":
-            self._raise_where(decision > seen.step, "takes the trace of a step that comes later")
+            self._raise_on_steps(decision > seen.step, "takes the trace of a step that comes later")
             return self._trace_places(seen, decision)
         later = (seen.answers > 0) & (decision >= seen.answers)
-        self._raise_where(later, "chooses an answer that no step has revealed yet")
+        self._raise_on_steps(later, "chooses an answer that no step has revealed yet")
         return self._trace_places(seen, np.where(seen.answers > 0, decision, NONE))
 
     def _trace_places(self, seen: Prefix, decision: np.ndarray) -> np.ndarray:
@@ -102,7 +102,7 @@ class Select(Rule, key="select", noun="select", says="choice"):
         known &= np.take_along_axis(revealed.code, at, axis=1) >= 0
         return np.where(known, np.take_along_axis(revealed.at, at, axis=1), NONE)
 
-    def _raise_where(self, mask: np.ndarray, problem: str) -> None:
+    def _raise_on_steps(self, mask: np.ndarray, problem: str) -> None:
         if mask.any():
             raise RuleError(f"{self.label} {problem}: after step {int(mask.any(axis=0).argmax()) + 1}")
 

@@ -82,7 +82,7 @@ def surrogate_walk_steps(
     start = time.perf_counter()
     verified = code if verified is None else verified
     parts = [
-        _walk_arrays(
+        _surrogate_walk_arrays(
             _SurrogateState(code[rows], verified[rows] >= 0, score[rows], features[:, rows], settings),
             generated[rows],
             keep_weights,
@@ -94,7 +94,7 @@ def surrogate_walk_steps(
     return WalkSteps(at, count, limit, horizon, final, unread, seconds, *(learnt if keep_weights else ()))
 
 
-def _walk_arrays(state: _SurrogateState, generated: np.ndarray, keep_weights: bool) -> tuple[np.ndarray, ...]:
+def _surrogate_walk_arrays(state: _SurrogateState, generated: np.ndarray, keep_weights: bool) -> tuple[np.ndarray, ...]:
     """The arrays of `WalkSteps` without `limit`, and weights and predictions, of examples that advance together."""
     settings, (traces, examples) = state.settings, state.code.shape
     at = np.zeros((traces + 1, examples), dtype=np.int32)

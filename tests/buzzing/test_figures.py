@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 
 import replay
 from generate.simulation.checks import CheckingModel, TextModel, simulate_checks
-from replay.kinds.buzz import Buzz, text_line
+from replay.kinds.buzz import Buzz, rounds_as_one_line
 from tests.errors import refuses
 
 PAID = pl.DataFrame(
@@ -32,7 +32,7 @@ PAID = pl.DataFrame(
     ],
 )
 def test_a_text_on_one_line(question: str | None, length: float, gold: float, line: str) -> None:
-    assert text_line(question, length, gold, PAID) == line
+    assert rounds_as_one_line(question, length, gold, PAID) == line
 
 
 def test_where_policies_act(tmp_path: Path) -> None:

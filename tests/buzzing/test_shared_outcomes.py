@@ -16,7 +16,7 @@ from replay.data.contents import read_contents
 from replay.data.read import BlockRequest, read_block
 from replay.kinds.buzz import BestBuzz, Buzz
 from replay.policies.base import Evaluator, Policy, needs_of_policies
-from replay.runs.passes.outcome_tables import grouped
+from replay.runs.passes.outcome_tables import group_outcomes
 from tests.buzzing.makers import Row, checks_tables, one_check, random_checks, random_policies
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, open_log
@@ -120,7 +120,7 @@ def test_a_version_whose_sharers_are_not_asked_for_has_its_outcome(reported: int
     sweep = [Buzz(name=str(one), confidence=one).resolve(contents) for one in (0.2, 0.9)]
     examples = collect(log.scan("examples", ["example_id", "labels", "gold_error", "gold_position", "length"]), log)
     on = Evaluator(read_block(log, examples, BlockRequest(needs_of_policies(sweep, contents))), sweep)
-    shared = [on.shared(policy) for policy in sweep[:reported]]
-    groups = list(grouped([one for one in shared if one is not None]))
+    shared = [on.shared_outcome(policy) for policy in sweep[:reported]]
+    groups = list(group_outcomes([one for one in shared if one is not None]))
     assert [group.versions.tolist() for group in groups] == [list(range(reported))]
     assert groups[0].outcomes[0].reason.tolist() == [0] * reported

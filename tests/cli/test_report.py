@@ -285,9 +285,9 @@ def test_areas_do_not_depend_on_the_order_of_the_scores(
     def shuffled(*given: object) -> pl.DataFrame:
         return scores(*given).sample(fraction=1.0, shuffle=True, seed=4)
 
-    first = reports._verifier_areas(tb.open_log(log), made.result)
+    first = reports._verifier_aucs(tb.open_log(log), made.result)
     monkeypatch.setattr(reports, "scores_of_log", shuffled)
-    assert reports._verifier_areas(tb.open_log(log), made.result) == first
+    assert reports._verifier_aucs(tb.open_log(log), made.result) == first
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ def test_texts_are_the_same_however_many_are_read_at_once(
     monkeypatch.setattr(dashboard, "HELD", held)
     assert result.folder is not None
     shown = _page_examples(result, result.folder, [one.name for one in result.policies], 2_000, True)
-    files = dict(shown.texts())
+    files = dict(shown.texts_by_file())
     assert list(files) == list(range(len(shown.sizes)))
     assert len(files) > 3
     traces = pl.read_parquet(saved / "traces.parquet").drop_nulls("text")

@@ -14,9 +14,9 @@ import numpy as np
 from generate.engines.weights import ModelFiles
 from generate.signals.sequence_classifier import ADAPTER, SETTINGS_FILE, read_adapter, read_classifier
 from replay.data.fitted_scores import fitted_verifiers
-from replay.latent.fitting import _record, _settings
+from replay.latent.fitting import _require_fit_record, _settings_of_fit_record
 from replay.latent.verifier_file import load_verifier
-from replay.policies.gate_file import load_gate, write_text
+from replay.policies.gate_file import gate_file_text, load_gate
 from tests.fuzz.campaign import Case
 from tests.fuzz.commands import ROOT, Commands
 from tests.fuzz.damage import damaged_json
@@ -66,7 +66,7 @@ def use_record(path: str) -> None:
     """Read what a manifest says of fitted verifiers."""
     log = open_log(Path(path).parent)
     for name in fitted_verifiers(log):
-        _settings(*_record(log, name), name)
+        _settings_of_fit_record(*_require_fit_record(log, name), name)
 
 
 def use_classifier(path: str) -> None:
@@ -169,6 +169,6 @@ def _signed(text: str) -> str:
     """A document with its hash, where it is one that can have one."""
     try:
         document = json.loads(text)
-        return write_text(document) if isinstance(document, dict) else text
+        return gate_file_text(document) if isinstance(document, dict) else text
     except (ValueError, RecursionError):
         return text

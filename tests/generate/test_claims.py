@@ -21,7 +21,7 @@ from replay.studies.factcheck.fidelity import (
     _HeldOutNumber,
     _SeedMean,
     check_simulation,
-    check_table,
+    fitted_numbers_table,
 )
 from replay.studies.factcheck.published import PublishedPool
 from replay.studies.factcheck.runs import SURROGATE, FactcheckSetting
@@ -106,9 +106,9 @@ def test_wall_clock_is_told_by_pool(tmp_path: Path) -> None:
 def test_replay_lies_within_the_distances(name: str, tmp_path: Path) -> None:
     log = simulate_claims(tmp_path / "log", name, traces=16)
     lines = check_simulation(log, name, "n16")
-    far = {(name, line.table, line.method, line.what) for line in lines if not line.within}
+    far = {(name, line.table, line.method, line.what) for line in lines if not line.is_within}
     assert far == {key for key in KNOWN if key[0] == name}
-    assert all(line.expected for line in lines)
+    assert all(line.is_expected for line in lines)
     assert all(line.error is not None for line in lines)
     assert all(line.distance <= 2 * line.error + 1e-9 for line in lines)
     tables = {line.table for line in lines}
@@ -130,12 +130,12 @@ def test_a_known_failure_may_not_grow_or_turn() -> None:
     def of(simulated: float, known: KnownMisfit | None = high) -> _CheckedValue:
         return _CheckedValue("5.3", SURROGATE, "traces", 10.0, simulated, 1.0, 0.5, known)
 
-    told = [(of(x).within, of(x).expected) for x in (10.9, 13.4, 13.6, 8.0)]
+    told = [(of(x).is_within, of(x).is_expected) for x in (10.9, 13.4, 13.6, 8.0)]
     assert told == [(True, True), (False, True), (False, False), (False, False)]
-    assert (of(13.0, None).within, of(13.0, None).expected) == (False, False)
-    below = [of(x, KnownMisfit(-3.0, "why")).expected for x in (6.6, 6.4, 12.0)]
+    assert (of(13.0, None).is_within, of(13.0, None).is_expected) == (False, False)
+    below = [of(x, KnownMisfit(-3.0, "why")).is_expected for x in (6.6, 6.4, 12.0)]
     assert below == [True, False, False]
-    verdicts = [row[-1] for row in check_table([of(10.9), of(13.4), of(13.6)], "fitted").rows]
+    verdicts = [row[-1] for row in fitted_numbers_table([of(10.9), of(13.4), of(13.6)], "fitted").rows]
     assert verdicts == [True, "known", False]
 
 
@@ -218,9 +218,13 @@ def test_a_held_out_number_fails_beyond_its_error_or_with_another_sign() -> None
     def of(values: tuple[float, ...], published: float = 1.0, signed: bool = True) -> _SeedMean:
         return _SeedMean(_HeldOutNumber("B.4", SURROGATE, "k = 3", published, values[0], 1.0, signed), values)
 
-    assert (of((2.0, 3.0)).held, of((2.0, 3.0)).errors, of((2.0, 3.0)).same_sign) == (True, 1.5, 2)
-    assert (of((4.0, 3.0)).held, of((-1.0, 0.5)).held, of((-1.0, 0.5)).same_sign) == (False, False, 1)
-    assert (of((-1.0, 0.5), signed=False).held, of((0.3,), published=0.0).same_sign) == (True, None)
+    assert (of((2.0, 3.0)).is_reproduced, of((2.0, 3.0)).sampling_errors, of((2.0, 3.0)).equal_signs) == (True, 1.5, 2)
+    assert (of((4.0, 3.0)).is_reproduced, of((-1.0, 0.5)).is_reproduced, of((-1.0, 0.5)).equal_signs) == (
+        False,
+        False,
+        1,
+    )
+    assert (of((-1.0, 0.5), signed=False).is_reproduced, of((0.3,), published=0.0).equal_signs) == (True, None)
 
 
 @pytest.mark.parametrize(

@@ -17,19 +17,19 @@ from replay.latent.place_probes import (
     PlacedTraces,
     _draw_questions,
     _draw_right_share,
-    _even_rows,
     _probe_scores,
-    areas_by_model_kind,
-    areas_by_right_share,
-    areas_by_training_questions,
-    location_map,
-    mean_area,
+    _training_rows_for_shares,
+    auc_by_model_kind,
+    auc_by_place,
+    auc_by_right_share,
+    auc_by_training_questions,
+    mean_auc,
     mean_score_over_places,
     placed_traces,
-    pooled_area_of_score,
+    pooled_auc_of_score,
     restrict_traces,
     score_table,
-    transfer_areas,
+    transfer_aucs,
 )
 from tests.logs import log_tables, sealed, simulated_tables
 from toolkit.log import Log, collect, open_log, write_log
@@ -104,11 +104,11 @@ def plain_area(rows: list[dict], token: int, trained: str, measured: str) -> flo
 def test_map_and_transfer_are_those_of_plain_loops(log: Log) -> None:
     traces, rows = taken(log), plain_rows(log)
     own = of(traces, LIKE)
-    found = location_map(own, score_table(own, own.train, own.states_at(), LOGISTIC))
+    found = auc_by_place(own, score_table(own, own.train, own.states_at(), LOGISTIC))
     assert [(one.layer, one.token, one.traces) for one in found] == [(-1, -2, 800), (-1, -1, 800)]
     assert found[1].pooled.estimate == pytest.approx(plain_area(rows, -1, LIKE, LIKE), abs=2e-3)
     parts = {name: traces.has_value("dataset", name) for name in (LIKE, UNLIKE)}
-    areas = transfer_areas(traces, parts, [1], LOGISTIC)
+    areas = transfer_aucs(traces, parts, [1], LOGISTIC)
     assert len(areas) == 4
     for (trained, measured), area in areas.items():
         assert area.estimate == pytest.approx(plain_area(rows, -1, trained, measured), abs=2e-3)
@@ -116,13 +116,13 @@ def test_map_and_transfer_are_those_of_plain_loops(log: Log) -> None:
 
 def test_the_place_that_knows_is_found_and_its_area_is_the_known_one(log: Log) -> None:
     own = of(taken(log), LIKE)
-    blind, best = location_map(own, score_table(own, own.train, own.states_at()))
+    blind, best = auc_by_place(own, score_table(own, own.train, own.states_at()))
     assert best.pooled.low is not None
     assert best.pooled.low < MODEL.auc(1) < best.pooled.high + 0.03  # trees fall a little short
     assert best.within.low < MODEL.auc_within(1) < best.within.high + 0.03
     assert blind.pooled.estimate == 0.5
     table = score_table(own, own.train, own.states_at(), LOGISTIC)
-    assert pooled_area_of_score(own, table[:, 1], ~own.train).estimate == pytest.approx(MODEL.auc(1), abs=0.03)
+    assert pooled_auc_of_score(own, table[:, 1], ~own.train).estimate == pytest.approx(MODEL.auc(1), abs=0.03)
 
 
 def test_what_is_turned_round_carries_over_turned_round(log: Log) -> None:
@@ -130,7 +130,7 @@ def test_what_is_turned_round_carries_over_turned_round(log: Log) -> None:
     traces = taken(log)
     parts = {name: traces.has_value("dataset", name) for name in (LIKE, UNLIKE)}
     for together in (False, True):
-        areas = transfer_areas(traces, parts, [1], LOGISTIC, together=together)
+        areas = transfer_aucs(traces, parts, [1], LOGISTIC, together=together)
         assert areas[LIKE, LIKE].estimate > 0.75
         assert areas[LIKE, UNLIKE].estimate < 0.25
         assert areas[UNLIKE, UNLIKE].estimate > 0.75
@@ -186,7 +186,7 @@ def test_too_little_to_train_on_gives_no_scores() -> None:
 
 def test_a_mean_of_areas_has_the_mean_of_their_influences() -> None:
     pair = InfluencedEstimate(0.6, np.array([0.1, -0.1]), 2), InfluencedEstimate(0.8, np.array([0.3, 0.1]), 2)
-    mean = mean_area([*pair, InfluencedEstimate(np.nan, np.zeros(2), 0)])
+    mean = mean_auc([*pair, InfluencedEstimate(np.nan, np.zeros(2), 0)])
     assert mean.estimate == pytest.approx(0.7)
     np.testing.assert_allclose(mean.influence, [0.2, 0.0])
 
@@ -196,7 +196,7 @@ def test_rows_to_train_on_are_nested_and_of_the_share_that_is_asked_for(log: Log
     few, more = _draw_questions(own, 20, 1), _draw_questions(own, 50, 1)
     assert len(np.unique(own.unit[few])) == 20
     assert not (few & ~more).any()
-    rows = _even_rows(own)
+    rows = _training_rows_for_shares(own)
     right, wrong = int((own.train & own.right).sum()), int((own.train & ~own.right).sum())
     assert rows == int(min(right / 0.9, wrong / 0.95))
     for share in (0.05, 0.9):
@@ -208,15 +208,15 @@ def test_rows_to_train_on_are_nested_and_of_the_share_that_is_asked_for(log: Log
 
 def test_seeds_have_a_spread_around_their_mean(log: Log) -> None:
     own = of(taken(log), LIKE)
-    sizes = list(areas_by_training_questions(own, [1], 2))
+    sizes = list(auc_by_training_questions(own, [1], 2))
     assert [one.size for one in sizes] == [12, 25, 50, 100, 200]
     assert sizes[-1].median == sizes[-1].least == sizes[-1].most
     assert sizes[-1].rows == 800
-    shares = list(areas_by_right_share(own, [1], 2))
+    shares = list(auc_by_right_share(own, [1], 2))
     assert len({one.rows for one in shares}) == 1
     for one in (*sizes, *shares):
         assert one.least <= one.mean.estimate <= one.most
     assert sizes[-1].mean.estimate > sizes[0].mean.estimate
-    models = list(areas_by_model_kind(own, [1], ["xgboost", "logistic"], 2))
+    models = list(auc_by_model_kind(own, [1], ["xgboost", "logistic"], 2))
     assert [(one.model, one.layer, one.token) for one in models] == [("xgboost", -1, -1), ("logistic", -1, -1)]
     assert models[1].median > models[0].median  # a direction across all dimensions

@@ -16,7 +16,7 @@ from generate.simulation.recovery import simulate_recovery
 from replay.gatefit.fit import _FittedGate, fit_gate
 from replay.gatefit.report import predictions
 from replay.policies import gate_models
-from replay.policies.gate_file import content_hash, load_gate, write_text
+from replay.policies.gate_file import content_hash, gate_file_text, load_gate
 from replay.policies.gate_models import MODELS, fit_model
 from tests.errors import refuses
 from tests.logs import drawn
@@ -49,7 +49,7 @@ def fitted(log: Path) -> _FittedGate:
 @pytest.fixture
 def gate(fitted: _FittedGate, tmp_path: Path) -> Path:
     path = tmp_path / "gate.json"
-    path.write_text(write_text(fitted.document))
+    path.write_text(gate_file_text(fitted.document))
     return path
 
 
@@ -140,7 +140,7 @@ def test_threads_and_repetition_change_no_byte(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_same_log_gives_the_same_file(log: Path, fitted: _FittedGate) -> None:
-    assert write_text(fit(log).document) == write_text(fitted.document)
+    assert gate_file_text(fit(log).document) == gate_file_text(fitted.document)
     assert fitted.document["version"] == 2
 
 

@@ -77,7 +77,7 @@ def test_strategies_are_the_policies_of_a_replay(made: Log, found: Strategies) -
         by_sum = found.plain[Strategy("weighted majority", "w")][:, column]
         if n > 3:  # of up to three over all orders
             assert value[f"weighted {n}", "accuracy"] == pytest.approx(by_sum.mean())
-        right, paid = of.outcomes(0.6, column)
+        right, paid = of.correctness_and_samples(0.6, column)
         assert value[f"conditional {n}", "accuracy"] == pytest.approx(right.mean())
         assert value[f"conditional {n}", "traces"] == pytest.approx(paid.mean())
 
@@ -127,7 +127,7 @@ def test_every_threshold_is_that_of_a_sweep_over_all(made: Log, found: Strategie
     of = found.conditional("v")
     assert curve["threshold"].to_list() == of.thresholds().tolist()
     for threshold, accuracy, rate in curve.select("threshold", "accuracy", "intervention_rate").iter_rows():
-        right, paid = of.outcomes(threshold, 2)
+        right, paid = of.correctness_and_samples(threshold, 2)
         assert accuracy == pytest.approx(right.mean())
         assert rate == pytest.approx((paid > 1).mean())
 
@@ -138,7 +138,7 @@ def test_votes_by_score_are_a_graded_policy(made: Log, found: Strategies) -> Non
     graded = Graded(name="graded", base=first, then=vote, verifier="v", thresholds=(0.2, 0.5, 0.9), votes=(4, 2, 1))
     result = replay.run(made, [graded, first], resamples=20)
     value = {m: e for p, m, e in result.summary.select("policy", "metric", "estimate").iter_rows() if p == "graded"}
-    right, paid = VotesByScore(graded.thresholds, graded.votes).outcomes(found.conditional("v"))
+    right, paid = VotesByScore(graded.thresholds, graded.votes).correctness_and_samples(found.conditional("v"))
     assert value["accuracy"] == pytest.approx(right.mean())
     assert value["traces"] == pytest.approx(paid.mean())
     assert value["verifications"] == pytest.approx((~np.isnan(found.conditional("v").score)).mean())
@@ -177,7 +177,7 @@ def test_conditional_self_correction_is_its_policy(tmp_path: Path) -> None:
     bases = log.scan("traces", ["trace_id", "example_id", "pool", "action"]).filter(pool="short", action="solve")
     density = bases.join(log.scan("features", ["trace_id", "constraint_density"]), on="trace_id").collect()
     score = found.examples.join(density, on="example_id", how="left", maintain_order="left")["constraint_density"]
-    right, paid = found.self_correction(score.to_numpy()).outcomes(0.4, 0)
+    right, paid = found.self_correction_strategy(score.to_numpy()).correctness_and_samples(0.4, 0)
     assert found.corrected is not None
     assert value["act", "accuracy"] == pytest.approx(found.corrected.mean())
     assert value["when", "accuracy"] == pytest.approx(right.mean())
@@ -201,7 +201,7 @@ def test_a_front_is_chosen_on_one_half_and_reported_on_the_other(made: Log, draw
     for row in rows:
         rungs = VotesByScore(tuple(row["below"]), tuple(row["votes"]))
         for part, names in ((early, ("chosen_accuracy", "chosen_samples")), (late, ("accuracy", "samples"))):
-            right, paid = rungs.outcomes(part.conditional("v"))
+            right, paid = rungs.correctness_and_samples(part.conditional("v"))
             assert [row[name] for name in names] == pytest.approx([right.mean(), paid.mean()])
         assert row["difference"] == pytest.approx(row["accuracy"] - row["plain"])
         assert row["difference_low"] <= row["difference"] <= row["difference_high"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replay.policies.gate_file import load_gate, write_text
+from replay.policies.gate_file import gate_file_text, load_gate
 from replay.policies.gate_models import fit_model
 from tests.errors import refuses
 from toolkit.errors import ThinkbackError
@@ -39,7 +39,7 @@ def document(kind: str) -> dict[str, Any]:
 
 def load(tmp_path: Path, changed: dict[str, Any]) -> Any:
     path = tmp_path / "gate.json"
-    path.write_text(write_text(changed))
+    path.write_text(gate_file_text(changed))
     return load_gate(path)
 
 

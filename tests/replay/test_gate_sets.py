@@ -10,12 +10,12 @@ import pytest
 from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from replay.analyses.recommend.attempts import (
     _attempt_and_revision_rows,
-    completion_masks,
+    completed_and_truncated_masks,
     revision_pools,
     token_limits,
 )
-from replay.analyses.recommend.rivals import best_for_no_more
-from replay.data.choice import Choice, Rows
+from replay.analyses.recommend.rivals import best_policy_at_no_more_cost
+from replay.data.choice import Choice, UsedRows
 from replay.data.contents import read_contents
 from replay.gatefit.gate_set import (
     CHEAP,
@@ -60,7 +60,7 @@ log = sealed(two_sets, simulated=True)
 def classifier(log: Log) -> NamedGate:
     """The classifier as a gate of data set `a`, fitted on its own examples alone."""
     contents = read_contents(log)
-    scopes = fitting_scopes(log, Choice(Rows("split = 'dev'"), fitted=Rows("split = 'dev'")), "a")
+    scopes = fitting_scopes(log, Choice(UsedRows("split = 'dev'"), fitted=UsedRows("split = 'dev'")), "a")
     assert [names for names, _ in scopes] == ["a", "a, b"]
     fitting = GateFitting(log, "short", revision_pools(contents, "short", ()), scopes)
     found = fitting.named_gates("active_verify", "score", CLASSIFIER, "selective", (f"verifier:{VERIFIER}",), VERIFIER)
@@ -102,7 +102,7 @@ def test_rules_are_those_that_the_log_can_serve(log: Log, classifier: NamedGate)
 
 def test_states_and_limits_are_of_the_base_attempts(log: Log) -> None:
     ids = log.scan("examples", ["example_id"]).collect()["example_id"]
-    found = completion_masks(log, "short", ids)
+    found = completed_and_truncated_masks(log, "short", ids)
     calls = _attempt_and_revision_rows(log, ids, "short", {}, ["finish_reason"])
     cut = calls.filter((pl.col("call") == "accept") & (pl.col("finish_reason") == "length"))
     assert set(ids.filter(pl.Series(found["truncated"]))) == set(cut["example_id"])
@@ -113,7 +113,7 @@ def test_states_and_limits_are_of_the_base_attempts(log: Log) -> None:
 def test_the_frontier_has_the_best_that_costs_no_more() -> None:
     points = {"dear": (0.8, 30.0), "cheap": (0.6, 10.0), "worse": (0.5, 20.0), "unknown": (0.9, None)}
     best = {"cheap": "cheap", "worse": "cheap", "dear": "dear", "unknown": None}
-    assert list(best_for_no_more(points).items()) == list(best.items())
+    assert list(best_policy_at_no_more_cost(points).items()) == list(best.items())
 
 
 def test_a_curve_is_read_at_even_rates() -> None:

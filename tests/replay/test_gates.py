@@ -16,7 +16,7 @@ from replay import Act, Oracle, Route, Router, Threshold, When
 from replay.engine.signals import gate_input
 from replay.gatefit.fit import _FittedGate, fit_gate
 from replay.gatefit.report import predictions, transfer_report
-from replay.policies.gate_file import content_hash, load_gate, normalised_question, write_text
+from replay.policies.gate_file import content_hash, gate_file_text, load_gate, normalised_question
 from replay.policies.gate_models import MODELS, fit_model
 from tests.errors import refuses
 from tests.logs import drawn
@@ -47,7 +47,7 @@ def fitted(log: Path) -> _FittedGate:
 @pytest.fixture
 def gate(fitted: _FittedGate, tmp_path: Path) -> Path:
     path = tmp_path / "gate.json"
-    path.write_text(write_text(fitted.document))
+    path.write_text(gate_file_text(fitted.document))
     return path
 
 
@@ -147,7 +147,7 @@ def test_ids_tell_questions_without_a_text_in_one_log_alone(tmp_path: Path) -> N
     report = transfer_report(other, found.gate, where=DEV, settings=Settings(resamples=20))
     assert report.examples == 180
     path = tmp_path / "gate.json"
-    path.write_text(write_text(found.document))
+    path.write_text(gate_file_text(found.document))
     assert "gate_reused" not in {note.code for note in replay.run(other, policy(path), resamples=20).notes}
 
 
@@ -213,7 +213,7 @@ def test_a_gate_stands_for_the_pool_of_revisions_that_it_was_fitted_on(tmp_path:
     assert report.rows.row(1, named=True)["accuracy"] > report.rows.row(0, named=True)["accuracy"]
     assert len(predictions(str(tmp_path / "log"), found.gate, TEST)) == report.examples
     path = tmp_path / "gate.json"
-    path.write_text(write_text(found.document))
+    path.write_text(gate_file_text(found.document))
     own = next(name for name in tables["traces"].filter(action="active_verify")["pool"].unique() if name != "again")
     text = policy(path).replace('base = "short" }', f'base = "short", pool = "{own}" }}')
     with refuses("mismatch", "`again`", "`then`"):
@@ -245,7 +245,7 @@ def test_a_gate_that_never_fires_where_it_was_tuned_never_fires_elsewhere(below:
         features=["completion_tokens"], below=below,
     )  # fmt: skip
     path = tmp_path / "gate.json"
-    path.write_text(write_text(found.document))
+    path.write_text(gate_file_text(found.document))
     assert json.loads(path.read_text())["threshold"] == "never"
     ends = found.document["development"]["curve"][0], found.document["development"]["curve"][-1]
     assert [end["intervention_rate"] for end in ends] == [0.0, 1.0]

@@ -17,7 +17,7 @@ import replay
 from generate.simulation.grid import simulate
 from replay import Oracle, Sample
 from replay.runs.passes.logged_order import gains_of_orders
-from replay.sampling.over_orders import DrawnTraces, highest_value_probability, most_votes_probability, smallest_of_most
+from replay.sampling.over_orders import DrawnTraces, highest_value_probability, most_votes_probability, smallest_of_tied
 from tests.errors import refuses
 from tests.logs import log
 from thinkback.app import app
@@ -94,7 +94,7 @@ def test_the_smallest_of_large_pools_agree_with_draws(size: int) -> None:
     words = np.array([[0, 1, 2, 3, -1]])
     text, number = answer_ranks(words, pl.Series(["10", "9", "a", "b"]))
     votes, drawn = rng.multinomial(size, np.ones(5) / 5, 1), size // 5
-    wins = smallest_of_most(votes, text, number, np.array([size]), np.array([drawn]))[0]
+    wins = smallest_of_tied(votes, text, number, np.array([size]), np.array([drawn]))[0]
     assert wins.sum() == pytest.approx(1)
     code = np.repeat(np.arange(5), votes[0])
     seen = np.array([np.bincount(rng.permutation(code)[:drawn], minlength=5) for _ in range(4000)])

@@ -106,7 +106,7 @@ def test_repeats_are_those_of_every_subset() -> None:
         others = before[:, reply[0] == reply[0, t]].any(axis=1)
         others |= (drawn[:, :t][:, reply[0, :t] == reply[0, t]]).any(axis=1)
         expected[t] = (drawn[:, t] & others).mean()
-    assert shared.probability_of_repeat(paid, known)[0] == pytest.approx(expected, abs=0.01)
+    assert shared.probability_of_repeated_reply(paid, known)[0] == pytest.approx(expected, abs=0.01)
 
 
 def test_what_is_abandoned_is_a_call_of_its_own(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 import replay
 from replay import Sample
 from replay.data.contents import open_with_contents
-from replay.runs.compare.same_questions import SCHEMA, SameQuestions, SampleSums, variation_rows
+from replay.runs.compare.same_questions import SCHEMA, SameQuestions, SampleSums, sample_variation_rows
 from replay.runs.passes.passes import evaluators_by_block
 from tests.errors import refuses
 from tests.logs import log
@@ -152,7 +152,7 @@ def test_limits_of_one_other_run_hold_what_other_runs_give(tmp_path: Path) -> No
     for start in range(0, len(right), questions):
         (on,) = evaluators_by_block(saved, contents, policies, rows[start : start + questions], "n")
         sums = SampleSums.sums_over_blocks([on.block], policies, np.ones(questions))
-        said.append(SameQuestions(variation_rows(policies, sums), 0.95, "", True, {}))
+        said.append(SameQuestions(sample_variation_rows(policies, sums), 0.95, "", True, {}))
         values.append({policy.name: on.outcome(policy).correct.mean() for policy in policies})
     for first, other, most in (("one", None, 0.98), ("three", None, 0.99), ("three", "one", 1.0)):
         gives = np.array([one[first] - (one[other] if other else 0.0) for one in values])

@@ -39,7 +39,7 @@ def test_every_threshold_and_n_is_a_plain_loop() -> None:
             samples.append(1 if stands else 1 + n)
         assert found.accuracy[t, j] == pytest.approx(np.mean(rights))
         assert found.samples[t, j] == pytest.approx(np.mean(samples))
-        right, paid = of.outcomes(float(s), j)
+        right, paid = of.correctness_and_samples(float(s), j)
         assert right.mean() == pytest.approx(found.accuracy[t, j])
         assert paid.mean() == pytest.approx(np.mean(samples))
 
@@ -57,7 +57,7 @@ def test_intervals_of_a_grid_hold_its_means_and_are_those_of_one_column() -> Non
     np.testing.assert_allclose(made.estimate, found.accuracy)
     assert (made.band_low <= made.low + 0.02).all()
     assert (made.high <= made.band_high + 0.02).all()
-    alone = interval(of.outcomes(float(thresholds[4]), 1)[0], settings=settings)
+    alone = interval(of.correctness_and_samples(float(thresholds[4]), 1)[0], settings=settings)
     assert made.low[4, 1] == pytest.approx(alone.low, abs=0.01)
     assert made.high[4, 1] == pytest.approx(alone.high, abs=0.01)
 
@@ -68,7 +68,7 @@ def test_votes_by_score_are_the_best_monotone_steps(forced: int, price: float) -
     of = probed(18, seed=4, forced=forced)
     fitted = fit_votes_by_score(of, price)
     assert list(fitted.votes) == sorted(fitted.votes, reverse=True)
-    right, paid = fitted.outcomes(of)
+    right, paid = fitted.correctness_and_samples(of)
     values = np.unique(of.score[~np.isnan(of.score)])
     numbers, best = [16, 4, 1, 0], -np.inf
     for rungs in combinations_with_replacement(range(4), len(values) + 1):  # the first of them for what has no score

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import replay
 from generate.simulation.recovery import RecoveryModel, _recovery_tables, simulate_recovery
-from replay.runs.passes.gate_sweep import GateBranches, band_table, best_threshold, chosen_points, threshold_means
+from replay.runs.passes.gate_sweep import GateBranches, band_table, best_threshold, spread_places, threshold_means
 from tests.errors import refuses
 from tests.logs import drawn
 from tests.seeds import seeds
@@ -88,7 +88,7 @@ def test_who_never_acts_cannot_flip(below: bool) -> None:
 
 
 def test_points_keep_never_and_always() -> None:
-    places = chosen_points(1001, 200)
+    places = spread_places(1001, 200)
     assert len(places) == 200
     assert (places[0], places[-1]) == (0, 1000)
 

@@ -17,7 +17,7 @@ from replay.analyses.tune.tuned import tuning_answer
 from replay.analyses.tune.tuning import _development_and_test_condition, tune
 from replay.data.conditions import ids_where
 from replay.gatefit.fit import fit_gate
-from replay.runs.saved.promise import Limit
+from replay.runs.saved.promise import MetricLimit
 from tests.errors import quotes, refuses
 from tests.logs import drawn, tables
 from toolkit.log import Log, collect, write_log
@@ -54,23 +54,23 @@ log = drawn(simulate_claims, "claimdecomp", traces=8, dev=100, opened=True)
     ("text", "limits"),
     [
         ("min total_tokens", ()),
-        ("MIN total_tokens subject to accuracy >= 0.5", (Limit("accuracy", ">=", 0.5),)),
-        ("min total_tokens subject to accuracy >= baseline", (Limit("accuracy", ">=", 0.0, "+"),)),
-        ("min total_tokens subject to accuracy >= baseline - 0.01", (Limit("accuracy", ">=", -0.01, "+"),)),
-        ("min total_tokens subject to accuracy>=baseline*0.98", (Limit("accuracy", ">=", 0.98, "*"),)),
+        ("MIN total_tokens subject to accuracy >= 0.5", (MetricLimit("accuracy", ">=", 0.5),)),
+        ("min total_tokens subject to accuracy >= baseline", (MetricLimit("accuracy", ">=", 0.0, "+"),)),
+        ("min total_tokens subject to accuracy >= baseline - 0.01", (MetricLimit("accuracy", ">=", -0.01, "+"),)),
+        ("min total_tokens subject to accuracy>=baseline*0.98", (MetricLimit("accuracy", ">=", 0.98, "*"),)),
         (
             "min total_tokens subject to macro_f1 >= baseline - 1% and traces <= 4",
-            (Limit("macro_f1", ">=", 0.99, "*"), Limit("traces", "<=", 4.0)),
+            (MetricLimit("macro_f1", ">=", 0.99, "*"), MetricLimit("traces", "<=", 4.0)),
         ),
-        ("min total_tokens subject to accuracy >= baseline - 1e-2", (Limit("accuracy", ">=", -0.01, "+"),)),
-        ("min total_tokens subject to accuracy >= .5e0", (Limit("accuracy", ">=", 0.5),)),
+        ("min total_tokens subject to accuracy >= baseline - 1e-2", (MetricLimit("accuracy", ">=", -0.01, "+"),)),
+        ("min total_tokens subject to accuracy >= .5e0", (MetricLimit("accuracy", ">=", 0.5),)),
         (
             'min total_tokens subject to "f1:this and that" >= 0.5 and traces <= 4',
-            (Limit("f1:this and that", ">=", 0.5), Limit("traces", "<=", 4.0)),
+            (MetricLimit("f1:this and that", ">=", 0.5), MetricLimit("traces", "<=", 4.0)),
         ),
     ],
 )
-def test_goals_are_read(text: str, limits: tuple[Limit, ...]) -> None:
+def test_goals_are_read(text: str, limits: tuple[MetricLimit, ...]) -> None:
     assert read_goal(text) == Goal("total_tokens", True, limits)
 
 
@@ -233,10 +233,10 @@ def test_a_condition_that_matches_nothing_is_told_the_splits(log: Log) -> None:
 
 
 def test_goals_in_plain_words() -> None:
-    within = Goal(None, True, (Limit("accuracy", ">=", -0.01, "+"),), "majority@16", in_words=True)
+    within = Goal(None, True, (MetricLimit("accuracy", ">=", -0.01, "+"),), "majority@16", in_words=True)
     assert read_goal(CHEAPEST) == within
     assert read_goal('Cheapest within 1.0 points of "majority@16"') == within
-    tokens = Goal("accuracy", False, (Limit("total_tokens", "<=", 2000.0),), in_words=True)
+    tokens = Goal("accuracy", False, (MetricLimit("total_tokens", "<=", 2000.0),), in_words=True)
     assert read_goal("most accurate within 2,000 tokens") == tokens
     with refuses("unknown", "`apples`"):
         read_goal("most accurate within 3 apples")

@@ -12,7 +12,7 @@ import pytest
 import replay
 from replay.runs.result.result import Result
 from replay.runs.saved.display import ranked_input
-from replay.runs.saved.promise import Limit, Promise, policies_before_failure, policy_families, within_margin
+from replay.runs.saved.promise import MetricLimit, PromiseTests, policies_before_failure, policy_families, within_margin
 from tests.logs import log as small_log
 from tests.logs import sealed, tables
 from toolkit.log import Log, collect, write_log
@@ -82,7 +82,7 @@ def test_what_follows_a_failure_is_not_shown_however_good_it_is(log: Log) -> Non
 def test_families_share_the_error(log: Log) -> None:
     """Each of two is tested at 5 % / 2 on its side: three losses among 600."""
     result = run(log, best(1), best(3), FIRST)
-    promise = Promise.promise_on_limits([Limit("accuracy", ">=", -0.02, "+")], result)
+    promise = PromiseTests.tests_of_limits([MetricLimit("accuracy", ">=", -0.02, "+")], result)
     assert promise is not None
     cost = dict(result.summary.filter(metric=TOKENS).select("policy", "estimate").iter_rows())
     passed = promise.policies_that_pass(policy_families(result), cost)
@@ -134,9 +134,9 @@ def test_questions_that_decide_are_drawn_within_data_sets(tmp_path: Path) -> Non
     needed = []
     for strata in (None, "dataset"):
         result = replay.run(joined, policies, baseline="best of 2", resamples=50, strata=strata)
-        promise = Promise.promise_on_limits([Limit("accuracy", ">=", -0.5, "+")], result)
+        promise = PromiseTests.tests_of_limits([MetricLimit("accuracy", ">=", -0.5, "+")], result)
         assert promise is not None
-        needed.append(promise.questions("best of 1", 1))
+        needed.append(promise.questions_to_keep_limits("best of 1", 1))
     assert needed[0] is not None
     assert needed[1] is not None
     assert needed[1].number < needed[0].number
@@ -154,13 +154,17 @@ def test_what_costs_as_much_or_is_worse_by_estimate_is_no_candidate(log: Log) ->
 def test_a_limit_from_above_is_turned_around(log: Log) -> None:
     """Traces at most those of three by one: one trace is two fewer, always."""
     result = run(log, best(1), best(3))
-    promise = Promise.promise_on_limits([Limit("traces", "<=", 0.0, "+"), Limit("accuracy", ">=", -0.02, "+")], result)
+    promise = PromiseTests.tests_of_limits(
+        [MetricLimit("traces", "<=", 0.0, "+"), MetricLimit("accuracy", ">=", -0.02, "+")], result
+    )
     assert promise is not None
     assert promise.policies_that_pass({"f": ["best of 1"]}, {"best of 1": 1.0, "best of 3": 3.0}).low == {
         "best of 1": pytest.approx(2.0)
     }
-    assert Promise.promise_on_limits([Limit("traces", "<=", 2.0)], result) is None
-    assert Promise.promise_on_limits([Limit("macro_f1", ">=", -0.1, "+")], result) is None  # no mean over examples
+    assert PromiseTests.tests_of_limits([MetricLimit("traces", "<=", 2.0)], result) is None
+    assert (
+        PromiseTests.tests_of_limits([MetricLimit("macro_f1", ">=", -0.1, "+")], result) is None
+    )  # no mean over examples
 
 
 def test_clusters_are_the_questions_that_count(log: Log, tmp_path: Path) -> None:

@@ -643,11 +643,11 @@ def test_blocks_of_passes_merge(log: Path) -> None:
     policies = tuple(policy.resolve(plan.contents) for policy in replay.load_policies(POLICIES).policies)
     ids = plan.examples.frame["example_id"]
     parts = [_pass_over_log(plan.with_ids(ids[start::1][:30]), policies) for start in (30, 0)]
-    merged = parts[0].merge(parts[1])
+    merged = parts[0].append_result(parts[1])
     with refuses("mismatch"):
-        parts[0].merge(_pass_over_log(plan.with_ids(ids[20:40]), policies))
+        parts[0].append_result(_pass_over_log(plan.with_ids(ids[20:40]), policies))
     with refuses("mismatch"):
-        parts[0].merge(_pass_over_log(plan.with_ids(ids[:30]), policies[:2]))
+        parts[0].append_result(_pass_over_log(plan.with_ids(ids[:30]), policies[:2]))
     assert merged.example_ids.to_list() == ids.to_list()
     everyone = np.arange(len(merged.versions.every))
     expected = _pass_over_log(plan, policies)

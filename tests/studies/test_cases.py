@@ -15,8 +15,8 @@ from replay.studies.factcheck.cases import (
     NO_TEXT,
     WRONG,
     Cases,
-    case_lines,
     cases_csv,
+    cases_in_words,
     cases_markdown,
     example_cases,
 )
@@ -108,7 +108,7 @@ def test_as_markdown_and_csv_with_texts(tmp_path: Path) -> None:
 
 
 def test_a_paper_has_the_cases_in_a_line_each(tmp_path: Path) -> None:
-    told = list(case_lines([("d", cases(tmp_path, ("c1", "a")))]))
+    told = list(cases_in_words([("d", cases(tmp_path, ("c1", "a")))]))
     ends = "adaptive stopping ends after 3 of 5 traces, margin then 0.600"
     assert told[0] == f"d, stops after 3 traces: `c1`; gold `A`; answer of adaptive stopping: `A` (right); {ends}"
     assert told[1] == "d: takes all 5 traces: no claim"

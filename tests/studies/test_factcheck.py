@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 from typer.testing import Result
 
-from replay.analyses.budgets.pool_depth import Depth, gold_trace_shares, pool_depth, unresolved_claim_shares
-from replay.analyses.budgets.wall_clock import _scored_pools
+from replay.analyses.budgets.pool_depth import PoolDepth, gold_trace_shares, pool_depth, unresolved_claim_shares
+from replay.analyses.budgets.wall_clock import _pools_scored_by_verifier
 from replay.studies.factcheck.figures import _budget_panels
 from replay.studies.factcheck.runs import (
     ADAPTIVE,
@@ -21,10 +21,10 @@ from replay.studies.factcheck.runs import (
     SURROGATE,
     TITLES,
     FactcheckSetting,
-    pair_numbers,
+    difference_limits_and_p,
     replay_methods,
 )
-from replay.studies.factcheck.study import sensitivity
+from replay.studies.factcheck.study import sweep_stop_settings
 from replay.studies.factcheck.tables import CALL
 from replay.studies.kit.cells import cell
 from tests.errors import file_notes, remarked
@@ -49,7 +49,7 @@ def test_a_curve_of_a_diagnostic_is_known_by_its_rows() -> None:
         [{"order": order, "diagnostic": order == "falling", **columns} for order in ("falling", "score")]
     )
     fixed = SimpleNamespace(budgets=SimpleNamespace(by_k=by_k), name="1 traces")
-    study = SimpleNamespace(budgets=SimpleNamespace(pools=[fixed]), dataset="s", points=lambda *given: {})
+    study = SimpleNamespace(budgets=SimpleNamespace(pools=[fixed]), dataset="s", curve=lambda *given: {})
     ((_, curves),) = _budget_panels(study, {"falling": "falling", "score": "rising"})  # type: ignore[list-item]
     assert [curve.diagnostic for curve in curves] == [True, False]
 
@@ -186,7 +186,7 @@ def test_buckets_hold_all_claims_and_compare_on_the_same(claims: Path) -> None:
         for b in mine:
             if b.part is not None:
                 own, exhaustive = (cell(b.part, name, "macro_f1") for name in (method, BEST))
-                difference = pair_numbers(b.part.comparisons, method, BEST, "macro_f1")
+                difference = difference_limits_and_p(b.part.comparisons, method, BEST, "macro_f1")
                 assert difference[0] == pytest.approx(own.estimate - exhaustive.estimate)
 
 
@@ -233,18 +233,18 @@ def test_one_claim_with_a_longer_pool_changes_nothing(claims: Path, tmp_path: Pa
     one = traces.filter(pl.col("sample_index") == 14).head(1)
     extra = one.with_columns(sample_index=pl.lit(15, pl.Int32), trace_id=pl.col("trace_id") + "x")
     longer = open_log(written(tmp_path / "longer", frames | {"traces": pl.concat([traces, extra])}))
-    assert pool_depth(longer, "n15", "split = 'test'") == Depth(15, 15, 0, 200)
-    assert pool_depth(longer, "n15") == Depth(15, 16, 0, 260)
+    assert pool_depth(longer, "n15", "split = 'test'") == PoolDepth(15, 15, 0, 200)
+    assert pool_depth(longer, "n15") == PoolDepth(15, 16, 0, 260)
     assert gold_trace_shares(longer, "n15", 15, settings=Settings(resamples=5))["n"].to_list() == [260] * 15
 
     tests = traces.filter(pl.col("trace_id").str.contains("-test-"))["example_id"].unique().sort()
-    for count, depth in ((15, Depth(15, 15, 15, 200)), (30, Depth(10, 15, 0, 200))):
+    for count, depth in ((15, PoolDepth(15, 15, 15, 200)), (30, PoolDepth(10, 15, 0, 200))):
         gone = pl.col("example_id").is_in(tests[:count].implode()) & (pl.col("sample_index") >= 10)
         kept = traces.filter(~gone)
         ids = kept["trace_id"].implode()
         cut = {n: f if n == "examples" else f.filter(pl.col("trace_id").is_in(ids)) for n, f in frames.items()}
         assert pool_depth(open_log(written(tmp_path / str(count), cut)), "n15", "split = 'test'") == depth
-    remarked([Depth(15, 15, 15, 200).note], "short_pools", "15", "200")
+    remarked([PoolDepth(15, 15, 15, 200).uncovered_claims_note], "short_pools", "15", "200")
 
 
 @pytest.mark.slow
@@ -263,7 +263,7 @@ def test_of_several_other_verifiers_one_has_to_be_named(study: Run, tmp_path: Pa
 
 def test_sensitivity_has_every_combination(claims: Path) -> None:
     setting = FactcheckSetting("n15", "lora", options={"where": "split = 'test'", "resamples": 5})
-    frame = sensitivity(
+    frame = sweep_stop_settings(
         open_log(claims), setting, 15, margins=(0.1, 0.3), caps=(5, 15), minima=(2, 3), bootstraps=(2,)
     ).table
     assert frame.height == 2 * 2 * 2 * 2 * 2
@@ -273,7 +273,7 @@ def test_sensitivity_has_every_combination(claims: Path) -> None:
 def test_the_grid_of_sensitivity_has_the_settings_in_use(claims: Path) -> None:
     own = Margin(0.12, 4)
     setting = FactcheckSetting("n15", "lora", cap=7, margin=own, options={"where": "split = 'test'", "resamples": 5})
-    frame = sensitivity(open_log(claims), setting, 15, bootstraps=(2,)).table
+    frame = sweep_stop_settings(open_log(claims), setting, 15, bootstraps=(2,)).table
     assert sorted(set(frame["cap"])) == [5, 7, 10, 15]
     assert {own.margin} < set(frame["margin"])
     assert {own.min_valid} < set(frame["min_valid"])
@@ -332,5 +332,8 @@ def test_the_rest_of_the_wall_clock(study: Run, tmp_path: Path) -> None:
     assert adaptive["other_h"] == adaptive["total_h"] == ""
     assert float(adaptive["generation_h"]) < float(best["generation_h"])
     claims = FactcheckSetting("n15", "strong").claims(log)["example_id"]
-    assert _scored_pools(log, "strong", claims) == ("n15",)
-    assert _scored_pools(open_log(written(tmp_path / "both", simulated())), "strong", claims) == ("n15", "probe")
+    assert _pools_scored_by_verifier(log, "strong", claims) == ("n15",)
+    assert _pools_scored_by_verifier(open_log(written(tmp_path / "both", simulated())), "strong", claims) == (
+        "n15",
+        "probe",
+    )

@@ -16,7 +16,7 @@ from generate.simulation.claims import simulate_claims
 from replay.data.contents import read_contents
 from replay.studies.factcheck.figures import figures
 from replay.studies.factcheck.published import published
-from replay.studies.factcheck.runs import FactcheckSetting, datasets_without, label_spaces, single_pools
+from replay.studies.factcheck.runs import FactcheckSetting, datasets_without, label_spaces, only_pools
 from replay.studies.factcheck.tables import quality_columns
 from replay.studies.kit.published import PublishedDataset
 from replay.studies.kit.report import UNDONE
@@ -70,14 +70,14 @@ def of_own_pools(folder: Path, parts: list[Path]) -> Path:
 def test_each_data_set_has_its_own_pool_where_none_is_named(parts: list[Path], tmp_path: Path) -> None:
     log = open_log(of_own_pools(tmp_path, parts))
     known = read_contents(log).pools
-    assert single_pools(log, None, known) == {"claimdecomp": "of-claimdecomp", "quantemp": "of-quantemp"}
-    assert single_pools(log, "dataset = 'quantemp'", known) == {"quantemp": "of-quantemp"}
+    assert only_pools(log, None, known) == {"claimdecomp": "of-claimdecomp", "quantemp": "of-quantemp"}
+    assert only_pools(log, "dataset = 'quantemp'", known) == {"quantemp": "of-quantemp"}
     two = collect(log.scan("traces"), log).with_columns(
         pool=pl.when(pl.col("sample_index") > 7).then(pl.lit("more")).otherwise("pool")
     )
     frames = log_tables(log)
     several = write_log(tmp_path / "several", name="several", tables=frames | {"traces": two}, simulated=True)
-    assert single_pools(several, None, read_contents(several).pools) == {}
+    assert only_pools(several, None, read_contents(several).pools) == {}
     with refuses("ambiguous", "3"):
         tb.study_factcheck(str(tmp_path / "several"))
 
@@ -232,7 +232,7 @@ def test_published_numbers_are_those_of_a_data_sets_own_name() -> None:
     both = [published("quantemp"), published("claimdecomp")]
 
     def of(dataset: str, every: tuple[str, ...], known: list[PublishedDataset]) -> str | None:
-        found = setting.of_dataset(None, dataset, every, known).published  # type: ignore[arg-type]
+        found = setting.for_dataset(None, dataset, every, known).published  # type: ignore[arg-type]
         return None if found is None else found.dataset
 
     assert of("claimdecomp", ("claimdecomp", "quantemp"), both) == "ClaimDecomp"
@@ -240,7 +240,7 @@ def test_published_numbers_are_those_of_a_data_sets_own_name() -> None:
     assert of("other", ("other", "quantemp"), both) is None
     assert of("other", ("other",), both[:1]) == "QuanTemp"  # of another data set, which a note says
     assert of("other", ("other",), both) is None
-    assert setting.of_dataset(None, "a'b", ("a'b", "c"), []).where == "(split = 'test') AND dataset = 'a''b'"  # type: ignore[arg-type]
+    assert setting.for_dataset(None, "a'b", ("a'b", "c"), []).where == "(split = 'test') AND dataset = 'a''b'"  # type: ignore[arg-type]
 
 
 def test_what_the_function_refuses(parts: list[Path]) -> None:

@@ -14,13 +14,13 @@ from replay.studies.kit.sheet import (
     PublishedColumn,
     Row,
     Sheet,
-    beside,
     intervals,
     laid_out_table,
     merge_notes,
     numbers,
     rows_of_records,
     tables_of,
+    with_published,
     words,
 )
 from tests.errors import refuses, remarked
@@ -99,8 +99,8 @@ def test_a_row_of_a_published_table_is_found_by_what_a_log_calls_its_data_set() 
     assert SEVRA.row("20", "gsm8k", initial_budget_tokens=4096) == {}
     assert SEVRA.row("99", "math500") == {}
     of = PublishedDataset(SEVRA, "MATH500")
-    assert of.value("2", "accuracy_pct", policy="base 4096") == 59.0
-    assert of.value("2", "nothing", policy="base 4096") is None
+    assert of.number_in_row("2", "accuracy_pct", policy="base 4096") == 59.0
+    assert of.number_in_row("2", "nothing", policy="base 4096") is None
 
 
 def test_one_data_set_is_named_in_the_title_alone() -> None:
@@ -196,7 +196,7 @@ def test_figures_of_several_data_sets_have_their_names() -> None:
 def test_a_works_numbers_stand_after_all_columns_where_some_row_has_them() -> None:
     general = replace(SHEET, columns=lambda parts: (numbers("Accuracy", "accuracy", metric="known"),), rows=rows_of)
     assert [one.name for one in laid_out_table(general, [Part("MATH500")], PLAIN).columns] == ["Policy", "Accuracy"]
-    own = beside(
+    own = with_published(
         numbers("Accuracy", "accuracy", metric="known"), "accuracy_pct", "published %", "published_accuracy_pct"
     )
     table = laid_out_table(replace(general, columns=(own,)), [Part("MATH500")], PLAIN)

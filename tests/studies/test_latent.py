@@ -16,7 +16,7 @@ from replay.analyses.strategies.strategies import MAJORITY, ORACLE, Strategy
 from replay.data.conditions import ids_where
 from replay.studies.kit.report import UNDONE, StudyReport
 from replay.studies.latent.study import SCORED_SAMPLES, LatentStudy
-from replay.studies.latent.verdicts import NO_LOGPROBS, OVER, Answer, Gain, _gain_verdict, _VerdictOn
+from replay.studies.latent.verdicts import NO_LOGPROBS, OVER, Answer, StrategyGain, _gain_verdict, _VerdictQuestion
 from tests.errors import refuses, remarked
 from tests.logs import log_tables
 from tests.seeds import seeds
@@ -49,7 +49,7 @@ def weak(tmp_path_factory: pytest.TempPathFactory) -> StudyReport:
     return tb.study_latent(planted(tmp_path_factory.mktemp("weak"), WEAK), **QUICK)
 
 
-def answers(report: StudyReport) -> dict[tuple[_VerdictOn, str], Answer]:
+def answers(report: StudyReport) -> dict[tuple[_VerdictQuestion, str], Answer]:
     """The verdicts on the one data set, by question and what they are over."""
     return {(one.question, one.over): one.answer for one in report.parts[0].verdicts}
 
@@ -58,22 +58,28 @@ def test_a_log_whose_states_know_more_than_its_log_probabilities(strong: StudyRe
     assert STRONG.logprob_model is not None
     assert STRONG.auc() > STRONG.logprob_model.auc()
     found = answers(strong)
-    assert {found[question, over] for question in (_VerdictOn.CHANCE, _VerdictOn.LOGPROBS) for over in OVER} == {
-        Answer.YES
-    }
-    yes = (_VerdictOn.RANDOM, _VerdictOn.WEIGHTED, _VerdictOn.BEST, _VerdictOn.CONDITIONAL, _VerdictOn.COIN)
+    assert {
+        found[question, over] for question in (_VerdictQuestion.CHANCE, _VerdictQuestion.LOGPROBS) for over in OVER
+    } == {Answer.YES}
+    yes = (
+        _VerdictQuestion.RANDOM,
+        _VerdictQuestion.WEIGHTED,
+        _VerdictQuestion.BEST,
+        _VerdictQuestion.CONDITIONAL,
+        _VerdictQuestion.COIN,
+    )
     assert {found[question, ""] for question in yes} == {Answer.YES}
-    assert found[_VerdictOn.ORACLE, ""] is Answer.NO
+    assert found[_VerdictQuestion.ORACLE, ""] is Answer.NO
 
 
 def test_a_log_whose_states_know_nothing(weak: StudyReport) -> None:
     assert WEAK.logprob_model is not None
     assert WEAK.auc() == pytest.approx(0.5)
     found = answers(weak)
-    assert {found[_VerdictOn.CHANCE, over] for over in OVER} == {Answer.UNDECIDED}
-    assert {found[_VerdictOn.LOGPROBS, over] for over in OVER} == {Answer.NO}
-    assert {found[question, ""] for question in (_VerdictOn.BEST, _VerdictOn.CONDITIONAL)} == {Answer.NO}
-    assert found[_VerdictOn.COIN, ""] is Answer.UNDECIDED
+    assert {found[_VerdictQuestion.CHANCE, over] for over in OVER} == {Answer.UNDECIDED}
+    assert {found[_VerdictQuestion.LOGPROBS, over] for over in OVER} == {Answer.NO}
+    assert {found[question, ""] for question in (_VerdictQuestion.BEST, _VerdictQuestion.CONDITIONAL)} == {Answer.NO}
+    assert found[_VerdictQuestion.COIN, ""] is Answer.UNDECIDED
 
 
 def test_differences_are_those_that_the_parameters_imply(strong: StudyReport) -> None:
@@ -81,7 +87,7 @@ def test_differences_are_those_that_the_parameters_imply(strong: StudyReport) ->
     implied = (STRONG.auc() - STRONG.logprob_model.auc(), STRONG.auc_within() - STRONG.logprob_model.auc_within())
     for over, difference in zip(OVER, implied, strict=True):
         pool = strong.parts[0].main
-        assert pool.minus(pool.signals[WHOLE], over).difference == pytest.approx(difference, abs=0.03)
+        assert pool.auc_minus(pool.signals[WHOLE], over).difference == pytest.approx(difference, abs=0.03)
 
 
 def test_areas_are_those_of_describe(strong: StudyReport) -> None:
@@ -93,7 +99,7 @@ def test_areas_are_those_of_describe(strong: StudyReport) -> None:
                 assert pool.signals[row.name].interval("pooled") == row.auc
                 assert pool.signals[row.name].interval("within") == row.within
             if row.name == pool.verifier:
-                assert row.over_random is None or pool.over_random() == row.over_random
+                assert row.over_random is None or pool.gain_over_random() == row.over_random
 
 
 def test_gains_are_those_of_plain_loops(strong: StudyReport) -> None:
@@ -125,8 +131,8 @@ def test_no_two_settings_act_alike(strong: StudyReport, weak: StudyReport) -> No
         assert len(set(acts)) == len(acts) == len(study.gains.coin) > 1
 
 
-def of(difference: float, low: float, high: float, samples: float = 2.0) -> Gain:
-    return Gain("one", samples, 1, 0.5, 0.5, PairedInterval(difference, low, high, None, 9, "t"))
+def of(difference: float, low: float, high: float, samples: float = 2.0) -> StrategyGain:
+    return StrategyGain("one", samples, 1, 0.5, 0.5, PairedInterval(difference, low, high, None, 9, "t"))
 
 
 ABOVE, BELOW, AROUND = of(0.2, 0.1, 0.3, 3.0), of(-0.2, -0.3, -0.1, 5.0), of(0.1, -0.1, 0.3)
@@ -141,8 +147,8 @@ ABOVE, BELOW, AROUND = of(0.2, 0.1, 0.3, 3.0), of(-0.2, -0.3, -0.1, 5.0), of(0.1
         ((AROUND,), Answer.UNDECIDED, 0.1),
     ],
 )
-def test_a_verdict_on_all_settings_of_a_strategy(gains: tuple[Gain, ...], answer: Answer, shown: float) -> None:
-    found = _gain_verdict(_VerdictOn.CONDITIONAL, gains)
+def test_a_verdict_on_all_settings_of_a_strategy(gains: tuple[StrategyGain, ...], answer: Answer, shown: float) -> None:
+    found = _gain_verdict(_VerdictQuestion.CONDITIONAL, gains)
     assert found.answer is answer
     assert found.difference is not None
     assert found.difference.difference == shown
@@ -155,11 +161,11 @@ def test_what_the_log_lacks_is_said(tmp_path: Path) -> None:
     log = simulate_planted(tmp_path / "log", examples=60, traces=4, seed=1)
     report = tb.study_latent(log, **QUICK)
     found = answers(report)
-    assert found[_VerdictOn.LOGPROBS, "pooled"] is Answer.UNASKED
-    assert found[_VerdictOn.CONDITIONAL, ""] is Answer.UNASKED
+    assert found[_VerdictQuestion.LOGPROBS, "pooled"] is Answer.UNASKED
+    assert found[_VerdictQuestion.CONDITIONAL, ""] is Answer.UNASKED
     why = {verdict.question: verdict.why for verdict in report.parts[0].verdicts}
-    assert why[_VerdictOn.LOGPROBS] == NO_LOGPROBS
-    assert "single attempts" in why[_VerdictOn.CONDITIONAL]
+    assert why[_VerdictQuestion.LOGPROBS] == NO_LOGPROBS
+    assert "single attempts" in why[_VerdictQuestion.CONDITIONAL]
     remarked(report.tables["table_1"].below, "no_logprobs")
     assert "table_4" not in report.tables
     with refuses("unknown", "`latent`", "`verifier`"):
@@ -184,8 +190,8 @@ def test_plain_voting_in_another_pool_is_a_rival_too(tmp_path: Path) -> None:
     tables["traces"] = pl.concat([tables["traces"], cold.drop("gold")], how="diagonal")
     report = tb.study_latent(write_log(tmp_path / "two", name="two", tables=tables), **QUICK)
     found, study = answers(report), report.parts[0]
-    assert found[_VerdictOn.CONDITIONAL, ""] is not Answer.NO
-    assert found[_VerdictOn.ELSEWHERE, ""] is Answer.NO
+    assert found[_VerdictQuestion.CONDITIONAL, ""] is not Answer.NO
+    assert found[_VerdictQuestion.ELSEWHERE, ""] is Answer.NO
     assert study.strategies is not None
     assert study.chosen is not None
     names = study.strategies.examples["example_id"].str.slice(-2).cast(pl.Int64)
@@ -194,7 +200,7 @@ def test_plain_voting_in_another_pool_is_a_rival_too(tmp_path: Path) -> None:
         assert one.against == pytest.approx((names < 97).to_numpy()[~study.chosen].mean())
         assert one.difference.difference == pytest.approx(plain.accuracy - one.against)
     assert "votes: of `n8`, probes: of `probe`" in report.tables["verdicts"].markdown()
-    rivals = {verdict.against for verdict in study.verdicts if verdict.question is _VerdictOn.ELSEWHERE}
+    rivals = {verdict.against for verdict in study.verdicts if verdict.question is _VerdictQuestion.ELSEWHERE}
     assert all("cold" in rival for rival in rivals)
 
 
@@ -270,7 +276,7 @@ def test_the_folder_is_a_paper(strong: StudyReport, tmp_path: Path) -> None:
     folder = strong.save(tmp_path / "study")
     assert_paper(folder)
     told = (folder / "report.md").read_text(encoding="utf-8")
-    assert f"{_VerdictOn.CONDITIONAL}? Yes: +" in told
+    assert f"{_VerdictQuestion.CONDITIONAL}? Yes: +" in told
     found = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     assert {one["verdict"] for one in found["verdicts"]} == {"yes", "no"}
     assert {"signals", "signals_within"} <= {path.stem for path in folder.glob("*.pdf")}

@@ -29,7 +29,7 @@ from replay.studies.latent.study import (
     ablations_of,
     study_log,
 )
-from replay.studies.latent.tables import ABLATION_SHEETS, _measured_lines
+from replay.studies.latent.tables import ABLATION_SHEETS, _notes_on_measured_traces
 from tests.errors import remarked
 from tests.logs import log_tables, sealed, simulated_tables
 from tests.seeds import seeds
@@ -274,10 +274,10 @@ def test_one_report_measures_one_set_of_traces(cut_off: Log, answered: bool, mon
     examples = collect(cut_off.scan("examples"), cut_off).filter(dataset=study.dataset, split="test")
     own = traces.join(examples, on="example_id", how="semi")
     wanted = own["answer"].count() if answered else own.height
-    assert study.main.latent.traces == made.measured == wanted
+    assert study.main.verifier_auc.traces == made.measured == wanted
     assert {one.traces for one in made.suffixes} == {wanted}
     assert 0 < own["answer"].null_count() < own.height
-    assert f"measured on {wanted:,} traces" in "\n".join(_measured_lines(replace(study, ablations=made)))
+    assert f"measured on {wanted:,} traces" in "\n".join(_notes_on_measured_traces(replace(study, ablations=made)))
 
 
 def test_all_traces_and_places_are_taken_where_they_are_asked_for(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,6 +310,6 @@ def test_the_states_of_a_place_are_read_once_for_all_fits(log: Log, monkeypatch:
         return batches(self)  # type: ignore[arg-type]
 
     monkeypatch.setattr(type(traces.states), "read_batches", counting)
-    sizes = list(place_probes.areas_by_training_questions(traces, [0, 1], seeds=2))
+    sizes = list(place_probes.auc_by_training_questions(traces, [0, 1], seeds=2))
     assert len(sizes) > 1
     assert len(read) == 2  # once a place, not once a fit

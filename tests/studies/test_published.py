@@ -49,15 +49,15 @@ def test_published_arithmetic(check: dict) -> None:
 
 def test_numbers_are_found_by_table_and_row() -> None:
     quantemp, claimdecomp = published("quantemp"), published("claimdecomp")
-    assert quantemp.value("5.1", "macro_f1_pct", method="exhaustive best-of-n") == 51.49
-    assert claimdecomp.value("5.3", "verifier_calls", method="adaptive stopping") == 1441
-    assert quantemp.value("5.8", "accuracy_pct", method="surrogate-guided") == 46.97
-    assert claimdecomp.value("5.8", "accuracy_pct", method="surrogate-guided") is None
-    assert quantemp.value("B.4", "random_macro_f1_pct", pool="QuanTemp test", k=7) == 49.10
-    assert quantemp.value("5.3", "operations_change_pct", method="exhaustive best-of-n") is None
+    assert quantemp.number_in_row("5.1", "macro_f1_pct", method="exhaustive best-of-n") == 51.49
+    assert claimdecomp.number_in_row("5.3", "verifier_calls", method="adaptive stopping") == 1441
+    assert quantemp.number_in_row("5.8", "accuracy_pct", method="surrogate-guided") == 46.97
+    assert claimdecomp.number_in_row("5.8", "accuracy_pct", method="surrogate-guided") is None
+    assert quantemp.number_in_row("B.4", "random_macro_f1_pct", pool="QuanTemp test", k=7) == 49.10
+    assert quantemp.number_in_row("5.3", "operations_change_pct", method="exhaustive best-of-n") is None
     with refuses("unknown", "`claimdecomp`"):
         published("claimdecom")
 
 
 def test_a_number_of_the_text() -> None:
-    assert (WORK.stated(GOLD["quantemp"]), WORK.stated(GOLD["claimdecomp"])) == (72.5, 71.5)
+    assert (WORK.number_in_text(GOLD["quantemp"]), WORK.number_in_text(GOLD["claimdecomp"])) == (72.5, 71.5)

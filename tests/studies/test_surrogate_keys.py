@@ -12,11 +12,11 @@ import thinkback as tb
 from replay.analyses.budgets.surrogate_keys import (
     UNSEEN,
     SurrogateGapsAtSetting,
-    _OrderGap,
+    _MacroF1Gap,
     difference_sign_at_each_value,
 )
 from replay.studies.factcheck.runs import FactcheckSetting
-from replay.studies.factcheck.study import FORGETTINGS, RIDGES, _surrogate_gaps_by_key, surrogate_keys
+from replay.studies.factcheck.study import FORGETTINGS, RIDGES, _gaps_of_other_surrogate_keys, sweep_surrogate_keys
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import open_log
 from toolkit.show import IntervalCell
@@ -28,7 +28,7 @@ SETTING = FactcheckSetting("n15", "lora", CLAIM_FEATURES, options=ASKED)
 
 
 def test_every_combination_is_there_and_the_default_is_the_methods_own(claims: Path) -> None:
-    found = surrogate_keys(open_log(claims), SETTING).table.filter(metric="macro_f1")
+    found = sweep_surrogate_keys(open_log(claims), SETTING).table.filter(metric="macro_f1")
     assert found.height == len(UNSEEN) * 2 * len(RIDGES) * len(FORGETTINGS)
     policy = tb.Sample(
         name="p", pool="n15", verifier="lora", max_traces=15, order="surrogate", features=CLAIM_FEATURES, stop="margin"
@@ -40,7 +40,7 @@ def test_every_combination_is_there_and_the_default_is_the_methods_own(claims: P
 
 
 def test_differences_are_those_of_the_orders_themselves(claims: Path) -> None:
-    fixed = _surrogate_gaps_by_key(open_log(claims), SETTING, 15)
+    fixed = _gaps_of_other_surrogate_keys(open_log(claims), SETTING, 15)
     for unseen, kind in product((0.0, 1.0), ("mean", "max")):
         made = tb.budgets(
             open_log(claims), verifier="lora", max_traces=15, features=CLAIM_FEATURES, budget=[3, 7],
@@ -66,7 +66,7 @@ def test_differences_are_those_of_the_orders_themselves(claims: Path) -> None:
 def test_the_sign_depends_on_unseen_where_estimates_lie_on_both_sides() -> None:
     def at(unseen: float, *points: float) -> SurrogateGapsAtSetting:
         return SurrogateGapsAtSetting(
-            15, 3, unseen, "mean", None, {"generation": _OrderGap(IntervalCell(*points), None)}
+            15, 3, unseen, "mean", None, {"generation": _MacroF1Gap(IntervalCell(*points), None)}
         )
 
     below, perhaps, above = at(0, -2, -3, -1), at(0.5, -1, -2, 1), at(1, 2, 1, 3)

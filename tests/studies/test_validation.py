@@ -9,7 +9,7 @@ import pytest
 
 from replay.analyses.budgets.budgets import budgets
 from replay.studies.factcheck.runs import FactcheckSetting
-from replay.studies.factcheck.study import _scored_traces, _Validation, _validation_budgets, calibrations
+from replay.studies.factcheck.study import _scored_traces, _validation_budgets, _ValidationBudgets, calibrations
 from replay.studies.kit.cells import interval_cell
 from tests.errors import quotes, remarked
 from tests.studies.claims import simulated, tables, written
@@ -49,7 +49,7 @@ def test_without_validation_claims_there_is_nothing_and_reported_ones_are_not_sh
     setting = FactcheckSetting("n15", "strong", options=QUICK)
     plain = open_log(written(tmp_path / "plain", tables()))
     dataset = plain.scan("examples", ["dataset"]).collect()["dataset"][0]
-    assert _validation_budgets(plain, setting, dataset) == _Validation()
+    assert _validation_budgets(plain, setting, dataset) == _ValidationBudgets()
     log = log_of(tmp_path / "both", tables())
     missing = _validation_budgets(log, setting, dataset).missing
     remarked(missing, "validation_reported")

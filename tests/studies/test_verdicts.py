@@ -10,7 +10,7 @@ import pytest
 
 from generate.simulation.claims import simulate_claims
 from replay.studies.factcheck.report import study_factcheck
-from replay.studies.kit.verdicts import Answer, answer_of_several, answer_on_loss, answered, finding_on_any
+from replay.studies.kit.verdicts import Answer, answer_of_several, answer_on_loss, finding_on_any, is_above
 from toolkit.show import IntervalCell
 
 YES, NO, UNDECIDED = Answer.YES, Answer.NO, Answer.UNDECIDED
@@ -27,7 +27,7 @@ def test_an_interval_answers_of_gains_and_of_losses_of_a_point(
     low: float | None, high: float | None, above: Answer, loss: Answer
 ) -> None:
     middle = 0.0 if low is None or high is None else (low + high) / 2
-    assert answered(IntervalCell(middle, low, high)) is above
+    assert is_above(IntervalCell(middle, low, high)) is above
     assert answer_on_loss(IntervalCell(middle, low, high), 0.01, 1_000) is loss
 
 

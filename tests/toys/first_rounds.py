@@ -6,11 +6,11 @@ import numpy as np
 import polars as pl
 
 from replay.data.contents import Contents
-from replay.data.needs import Needs, rows_of
+from replay.data.needs import Needs, needs_of_rows
 from replay.engine.calls import PolicyPath, path_of_rows
 from replay.engine.costs import RowCalls
 from replay.engine.outcome import CAP
-from replay.policies.base import Evaluator, Policy, errors_of
+from replay.policies.base import Evaluator, Policy, policy_errors
 from toolkit.columns import OutcomeColumn, find
 from toolkit.settings import setting
 
@@ -25,12 +25,12 @@ class FirstRounds(Policy, kind="first rounds", answers=False, columns=(GOLD_SEEN
     pool: str | None = setting(None, what="a name")
 
     def resolve(self, contents: Contents) -> "FirstRounds":
-        with errors_of(self.name):
-            return self.filled(pool=contents.table_pool("rounds", self.pool))
+        with policy_errors(self.name):
+            return self.filled(pool=contents.pool_of_table("rounds", self.pool))
 
     def needs(self, contents: Contents) -> Needs:
         gold = Needs(example_columns=frozenset(["gold_documents"]))
-        return rows_of("rounds", str(self.pool), "documents") | gold
+        return needs_of_rows("rounds", str(self.pool), "documents") | gold
 
     def path(self, on: Evaluator) -> PolicyPath:
         rows = on.block.tables["rounds", str(self.pool)]

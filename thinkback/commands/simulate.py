@@ -190,23 +190,23 @@ def _check_simulation(log: Log, dataset: str, pool: str, seed: int) -> None:
         REASONS,
         TRACES,
         check_simulation,
-        check_table,
+        fitted_numbers_table,
         held_out_summaries,
         held_out_table,
     )
     from thinkback import console
 
     lines = check_simulation(log, dataset, pool)
-    console.show(check_table(lines, f"{log.name}: what the simulation was fitted to"))
+    console.show(fitted_numbers_table(lines, f"{log.name}: what the simulation was fitted to"))
     tested = held_out_summaries(_logs_by_seed(dataset, seed), dataset, f"n{TRACES[dataset]}")
-    failed = [line for line in tested if line.held is False]
+    failed = [line for line in tested if line.is_reproduced is False]
     console.say()
     title = f"{log.name}: what it was not fitted to, seeds {seed} to {seed + SEEDS - 1}"
     console.show(held_out_table(tested, title, REASONS, (ONE_ORDER,)))
     console.say()
     console.say(f"not fitted: {len(failed)} of {len(tested)} numbers fail")
-    beyond = [line for line in lines if not line.within]
-    surprising = [line for line in beyond if not line.expected]
+    beyond = [line for line in lines if not line.is_within]
+    surprising = [line for line in beyond if not line.is_expected]
     if surprising:
         console.say(f"{len(surprising)} of {len(lines)} fitted numbers deviate by more than is allowed or known")
         raise typer.Exit(BEYOND)

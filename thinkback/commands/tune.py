@@ -45,7 +45,7 @@ def tune(
     from replay.analyses.tune.goals import read_goal
     from replay.analyses.tune.tuned import tuning_answer
     from replay.analyses.tune.tuning import tune as compute
-    from replay.data.prices import columns_with, load_prices
+    from replay.data.prices import load_prices, priced_columns
     from replay.policies.suite import suite
     from replay.policies.toml import load_policies
     from thinkback import console
@@ -55,7 +55,7 @@ def tune(
     if out is not None:
         check_replaceable(out, force, inputs=(log, policies, rules, prices))
     file = load_policies(suite(log, prices=prices, cost=cost).text if policies is None else policies, rules)
-    wanted = read_goal(goal, columns_with(file.prices if prices is None else load_prices(prices)))
+    wanted = read_goal(goal, priced_columns(file.prices if prices is None else load_prices(prices)))
     if baseline is None and wanted.baseline is None and any(limit.relative for limit in wanted.limits):
         baseline = next((p.name for p in file.policies if p.sweep_size == 1 and not p.diagnostic), None)
     tuned = compute(

@@ -313,7 +313,6 @@ def vote_standings(
 
 
 def _votes_of(standing: np.ndarray) -> np.ndarray:
-    """The number of votes in a standing."""
     return -(-standing >> 32)
 
 

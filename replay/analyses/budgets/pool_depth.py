@@ -10,7 +10,7 @@ import polars as pl
 
 from replay.data.block import LogBlock
 from replay.data.conditions import examples_where
-from replay.data.needs import Needs, scores_on
+from replay.data.needs import Needs, needs_of_scores
 from replay.data.read import BlockRequest, read_block
 from replay.engine.trajectory import Walk, walk_block
 from replay.runs.passes.coverage import MIN_COVERED
@@ -25,7 +25,7 @@ BLOCK_EXAMPLES = 8192
 
 
 @dataclass(frozen=True)
-class Depth:
+class PoolDepth:
     """How many traces claims have: nine tenths of them have at least `size`.
 
     `shorter`: claims that do not. `largest`: of any claim.
@@ -37,19 +37,19 @@ class Depth:
     claims: int
 
     @property
-    def note(self) -> str:
+    def uncovered_claims_note(self) -> str:
         """A note on the claims that a table of pools of this size leaves out."""
         text = f"pools of {self.size} traces: {self.shorter:,} of {self.claims:,} claims have fewer and are left out"
         return remark("short_pools", text)
 
 
-def pool_depth(log: Log, pool: str, where: str | None = None) -> Depth:
+def pool_depth(log: Log, pool: str, where: str | None = None) -> PoolDepth:
     """The largest pool size that at least nine tenths of the claims asked about have."""
     pool_sizes = [block.pools[pool].size for block in _pool_blocks(log, pool, where)]
     sizes = np.sort(np.concatenate(pool_sizes))[::-1]
     share, of = MIN_COVERED
     size = max(int(sizes[-(-share * len(sizes) // of) - 1]), 1)
-    return Depth(size, int(sizes[0]), int((sizes < size).sum()), len(sizes))
+    return PoolDepth(size, int(sizes[0]), int((sizes < size).sum()), len(sizes))
 
 
 def gold_trace_shares(log: Log, pool: str, size: int, *, where: str | None = None, settings: Settings) -> pl.DataFrame:
@@ -66,7 +66,7 @@ def gold_trace_shares(log: Log, pool: str, size: int, *, where: str | None = Non
         total += len(mask)
         rights.append(np.maximum.accumulate(right, axis=1))
         units.append(resampling_units(block.examples).filter(pl.Series(mask)))
-    return _claim_shares(np.concatenate(rights), pl.concat(units), total, settings)
+    return _share_of_claims_by_k(np.concatenate(rights), pl.concat(units), total, settings)
 
 
 def unresolved_claim_shares(
@@ -91,7 +91,7 @@ def unresolved_claim_shares(
         leads.append(np.maximum.accumulate(lead[mask], axis=1))
         units.append(resampling_units(block.examples).filter(pl.Series(mask)))
     open_, lead = ~np.concatenate(masks), np.concatenate(leads)
-    frame = _claim_shares(open_, pl.concat(units), total, settings)
+    frame = _share_of_claims_by_k(open_, pl.concat(units), total, settings)
     leads_of = lead if covers_enough_claims(len(lead), total) else np.full_like(lead, -np.inf)
     reached = [leads_of[open_[:, k] & (leads_of[:, k] > -np.inf), k] for k in range(open_.shape[1])]
     return frame.with_columns(
@@ -104,7 +104,7 @@ def _pool_blocks(log: Log, pool: str, where: str | None, verifier: str | None = 
     """The examples of a condition, a block at a time, with their pool and a verifier's scores."""
     examples = examples_where(log, where, "labels", "gold", "cluster")
     needs = Needs(pools=frozenset([pool]))
-    request = BlockRequest(needs if verifier is None else needs | scores_on([pool], verifier))
+    request = BlockRequest(needs if verifier is None else needs | needs_of_scores([pool], verifier))
     for start in range(0, len(examples), BLOCK_EXAMPLES):
         yield read_block(log, examples[start : start + BLOCK_EXAMPLES], request)
 
@@ -115,7 +115,7 @@ def covers_enough_claims(claims: int, total: int) -> bool:
     return claims > 0 and claims * of >= share * total
 
 
-def _claim_shares(holds: np.ndarray, units: pl.Series, total: int, settings: Settings) -> pl.DataFrame:
+def _share_of_claims_by_k(holds: np.ndarray, units: pl.Series, total: int, settings: Settings) -> pl.DataFrame:
     """The share of claims on which `holds` (E, K) is true for each k, with intervals; clusters are resampled whole."""
     ks = range(1, holds.shape[1] + 1)
     schema = {"k": pl.Int64, "share": pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64}

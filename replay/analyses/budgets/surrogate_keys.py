@@ -27,7 +27,7 @@ REFERENCES = {"generation": "generation order", "random, expected": "random, all
 
 
 @dataclass(frozen=True)
-class _OrderGap:
+class _MacroF1Gap:
     """The surrogate's macro-F1 minus another order's at the same budget, in points, with its p-value."""
 
     points: IntervalCell
@@ -55,8 +55,8 @@ class SurrogateGapsAtSetting:
     unseen: float
     label_score: str
     macro_f1: IntervalCell | None
-    gaps: dict[str, _OrderGap | None]
-    to_usual: _OrderGap | None = None
+    gaps: dict[str, _MacroF1Gap | None]
+    to_usual: _MacroF1Gap | None = None
 
 
 def difference_sign_at_each_value(
@@ -105,7 +105,7 @@ def surrogate_gaps_by_setting(
         yield SurrogateGapsAtSetting(size, k, unseen, kind, cells.get((name, k)), order_gaps, usual[name].get(k))
 
 
-def macro_f1_gaps(pool_budgets: Budgets, first: str, second: str) -> dict[int, _OrderGap]:
+def macro_f1_gaps(pool_budgets: Budgets, first: str, second: str) -> dict[int, _MacroF1Gap]:
     """The difference of macro-F1 between two orders by budget, first minus second, where the log covers both."""
     frame = pool_budgets.pairs.filter(pl.col("metric") == "macro_f1", pl.col("difference").is_not_null()).sort("k")
     columns = ["k", "difference", "low", "high", "p_value"]
@@ -114,4 +114,4 @@ def macro_f1_gaps(pool_budgets: Budgets, first: str, second: str) -> dict[int, _
         "k", -pl.col("difference"), low=-pl.col("high"), high=-pl.col("low"), p_value="p_value"
     )
     both = pl.concat([straight, turned]).iter_rows()
-    return {k: _OrderGap(IntervalCell(*ends).scaled(100), p_value) for k, *ends, p_value in both}
+    return {k: _MacroF1Gap(IntervalCell(*ends).scaled(100), p_value) for k, *ends, p_value in both}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.analyses.budgets.pool_depth import Depth
+from replay.analyses.budgets.pool_depth import PoolDepth
 from replay.data.conditions import examples_where
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
@@ -70,7 +70,9 @@ class _WallClockRequest:
     where: str | None
 
 
-def wall_clock(log: Log, pool: str, verifier: str, *, traces: int, depth: Depth, where: str | None = None) -> WallClock:
+def wall_clock(
+    log: Log, pool: str, verifier: str, *, traces: int, depth: PoolDepth, where: str | None = None
+) -> WallClock:
     """The wall-clock of a pool and a verifier, summed over the runs that made them for the data sets of `where`.
 
     A merged log has the runs of its parts. What copies of one run say alike counts once; runs of several data sets are
@@ -106,8 +108,7 @@ def wall_clock(log: Log, pool: str, verifier: str, *, traces: int, depth: Depth,
     )
 
 
-def _scored_pools(log: Log, verifier: str, claims: pl.Series) -> tuple[str, ...]:
-    """The names of the pools of which the verifier scored traces of these claims."""
+def _pools_scored_by_verifier(log: Log, verifier: str, claims: pl.Series) -> tuple[str, ...]:
     traces = log.scan("traces", ["trace_id", "example_id", "pool"])
     traces = traces.filter(pl.col("example_id").is_in(claims.implode()))
     scores = log.scan("verifications", ["trace_id", "verifier"]).filter(pl.col("verifier") == verifier)
@@ -166,7 +167,7 @@ def _missing_seconds_reasons(request: _WallClockRequest, pool: _ModelTimings, ve
 
 
 def _differences_to_best_of_n(
-    log: Log, request: _WallClockRequest, depth: Depth, examples: pl.DataFrame, pool_only: bool
+    log: Log, request: _WallClockRequest, depth: PoolDepth, examples: pl.DataFrame, pool_only: bool
 ) -> Iterator[str]:
     """How the runs differ from exhaustive best-of-N on the reported claims, in words; `examples`: the runs' claims."""
     scan = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool") == request.pool)
@@ -178,7 +179,7 @@ def _differences_to_best_of_n(
     if depth.largest != request.traces or depth.shorter:
         text = f"the wall-clock is of all {depth.largest:,} traces a claim, this table of {request.traces:,}"
         yield remark("other_traces", text)
-    pools = () if pool_only else _scored_pools(log, request.verifier, examples["example_id"])
+    pools = () if pool_only else _pools_scored_by_verifier(log, request.verifier, examples["example_id"])
     others = [pool for pool in pools if pool != request.pool]
     if others:
         text = f"the wall-clock of `{request.verifier}` includes traces of {listed(others, MOST_NAMED)}"

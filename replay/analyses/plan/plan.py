@@ -294,15 +294,15 @@ Pilot = tuple[str, int | None, np.ndarray, np.ndarray | None, Mapping[str, float
 def _pilots_of_designs(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Iterator[Pilot]:
     """The differences between the policies under each design, from one pass over the log."""
     contents = replay_plan.contents
-    means = [_over_orders(policy, contents) for policy in pair]
-    drawn = _traces_drawn(pair, contents)
+    means = [_as_mean_over_orders(policy, contents) for policy in pair]
+    drawn = _most_traces_drawn_by_pool(pair, contents)
     movable = any(policy.over_seeded_orders(contents, 1, 0) is not policy for policy in pair)
     in_order = (
         [policy.over_seeded_orders(contents, 1, seed) for seed in range(ORDERS) for policy in pair] if movable else []
     )
     several = [one.filled(name=str(number)) for number, one in enumerate([*means, *in_order])]
     needs = needs_of_policies(several, contents)
-    sizes = _sample_counts(drawn, contents)
+    sizes = _sample_numbers_of_designs(drawn, contents)
     parts: dict[int, list[np.ndarray]] = {size: [] for size in sizes}
     costs: dict[int, list[np.ndarray]] = {size: [] for size in sizes}
     for number, block in enumerate(read_blocks(replay_plan, several)):
@@ -317,7 +317,7 @@ def _pilots_of_designs(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Itera
     whole = values[sizes[-1]]
     single = whole[2::2] - whole[3::2]
     moves = movable and bool(np.nanmax(single.std(axis=0), initial=0.0) > 0)
-    samples = {size: _samples_of_question(drawn, size, contents) for size in sizes}
+    samples = {size: _samples_per_question(drawn, size, contents) for size in sizes}
     if moves:
         yield IN_ONE_ORDER, samples[sizes[0]], single.mean(axis=0), single.var(axis=0), paid[sizes[0]]
     means_over = sorted({policy.mean_over for policy in means if policy.mean_over})
@@ -326,7 +326,7 @@ def _pilots_of_designs(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Itera
         yield orders, samples[size], values[size][0] - values[size][1], None, paid[size]
 
 
-def _over_orders(policy: Policy, contents: Contents) -> Policy:
+def _as_mean_over_orders(policy: Policy, contents: Contents) -> Policy:
     """The policy (resolved) as its exact mean over all orders, else over twenty; unchanged if it has one order."""
     several = policy.over_seeded_orders(contents, ORDERS, 0)
     if several is policy or policy.mean_over:
@@ -334,14 +334,14 @@ def _over_orders(policy: Policy, contents: Contents) -> Policy:
     return policy.over_all_orders() or several
 
 
-def _traces_drawn(pair: Sequence[Policy], contents: Contents) -> dict[str, int]:
+def _most_traces_drawn_by_pool(pair: Sequence[Policy], contents: Contents) -> dict[str, int]:
     """Pool -> the most traces that the two policies draw; empty where one of them takes all that are logged."""
     each = [policy.traces_drawn_by_pool(contents) for policy in pair]
     pools = sorted({pool for drawn in each for pool in drawn}) if all(each) else []
     return {pool: max(drawn.get(pool, 0) for drawn in each) for pool in pools}
 
 
-def _sample_counts(drawn: Mapping[str, int], contents: Contents) -> list[int]:
+def _sample_numbers_of_designs(drawn: Mapping[str, int], contents: Contents) -> list[int]:
     """Numbers of samples of each question that designs have: those drawn, doubled up to all; 0: as logged."""
     if not drawn:
         return [0]
@@ -349,7 +349,7 @@ def _sample_counts(drawn: Mapping[str, int], contents: Contents) -> list[int]:
     return sorted({least * 2**i for i in range(20) if least * 2**i < most} | {max(least, most)})
 
 
-def _samples_of_question(drawn: Mapping[str, int], size: int, contents: Contents) -> int | None:
+def _samples_per_question(drawn: Mapping[str, int], size: int, contents: Contents) -> int | None:
     """How many samples a question has over all pools, with `size` of each as far as it has them; None: as logged."""
     return sum(min(max(most, size), contents.sizes[pool]) for pool, most in drawn.items()) or None
 

@@ -100,11 +100,11 @@ def budget_pools(
         )
     limits = token_limits(log)
 
-    def by_limit(pools: Iterable[str]) -> tuple[str, ...]:
+    def sort_by_token_limit(pools: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted(pools, key=lambda pool: (limits.get(pool, 0), pool)))
 
     if names:
-        return by_limit(names), []
+        return sort_by_token_limit(names), []
     higher = [pool for pool, limit in limits.items() if base in limits and limit > limits[base]]
     scan = log.scan("traces", ["pool", "action", "temperature"]).filter(pl.col("action") == "solve")
     heat = dict(collect(scan.group_by("pool").agg(pl.col("temperature").unique().sort()), log).iter_rows())
@@ -114,7 +114,7 @@ def budget_pools(
         f"no initial budgets: {listed(others)}, with a higher token limit but sampled as votes or at another "
         "temperature; name them with `budgets`"
     )
-    return by_limit(candidates), [remark("no_budgets", note)] if others else []
+    return sort_by_token_limit(candidates), [remark("no_budgets", note)] if others else []
 
 
 def _attempt_and_revision_rows(
@@ -133,7 +133,7 @@ def _attempt_and_revision_rows(
     return pl.concat([attempts.with_columns(call=pl.lit("accept")), revisions])
 
 
-def completion_masks(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
+def completed_and_truncated_masks(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
     """Masks (N,) of the base attempts that were completed, and of those truncated; of neither where not logged."""
     calls = _attempt_and_revision_rows(log, ids, base, {}, ["finish_reason"]).filter(call="accept")
     reason = _rows_in_order(ids, calls.select("example_id", "finish_reason"))["finish_reason"]
@@ -167,7 +167,7 @@ def _rows_in_order(ids: pl.Series, rows: pl.DataFrame) -> pl.DataFrame:
 MEANS = ("accuracy", "fix_rate", "flip_rate", "action_tokens")
 
 
-def _screen_actions(log: Log, base: str, pools: RevisionPools, where: str, settings: Settings) -> pl.DataFrame:
+def _action_screening_rows(log: Log, base: str, pools: RevisionPools, where: str, settings: Settings) -> pl.DataFrame:
     """A row for accepting, each logged action, and the oracle over them, on the examples of a condition.
 
     Means, finalizer and truncation rate of the action's own calls, `examples` and `dataset`, the names of theirs.
@@ -211,7 +211,7 @@ def screen_actions_on_conditions(
     on, where = conditions
     try:
         ids_where(log, on, "on")
-        return _screen_actions(log, base, pools, on, settings), []
+        return _action_screening_rows(log, base, pools, on, settings), []
     except ThinkbackError as error:
         if not known:
             raise EmptyError(
@@ -219,7 +219,7 @@ def screen_actions_on_conditions(
                 f"must not: name the action with {argument('action')} ({error})"
             ) from None
         note = f"actions are screened on the reported examples, because those of `on` cannot be used: {error}"
-    return _screen_actions(log, base, pools, where, settings), [remark("screened_on_reported", note)]
+    return _action_screening_rows(log, base, pools, where, settings), [remark("screened_on_reported", note)]
 
 
 def best_action(screening: pl.DataFrame) -> str:

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from replay.analyses.recommend.rivals import equal_vote
+from replay.analyses.recommend.rivals import affordable_vote
 from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
@@ -162,7 +162,7 @@ class _PairedEvidence:
         """Whether the exact p-value, where few pairs give one, agrees that the difference is not 0."""
         return not _rests_on_few_pairs(interval) or (interval.exact_p or 0.0) < 1 - self.settings.level
 
-    def needed_to_claim(self, interval: _Difference, above: bool, share: float = 0.5) -> NeededQuestions | None:
+    def questions_to_claim(self, interval: _Difference, above: bool, share: float = 0.5) -> NeededQuestions | None:
         """How many examples would make the interval exclude 0, and the exact p-value small."""
         needed = self.questions_to_clear(interval, 0.0, above)
         if needed is None or interval.gained is None or interval.lost is None or self.agrees_with_exact_test(interval):
@@ -193,7 +193,7 @@ class _PairedEvidence:
         intervals = iter(self.paired_differences(pairs, alone=True))  # of one pool, all three must hold
         for name in budgets:
             gained, saved, to_base = next(intervals), next(intervals), next(intervals)
-            not_worse, no_loss = self._not_worse(gained), self._not_worse(to_base)
+            not_worse, no_loss = self._is_not_worse(gained), self._is_not_worse(to_base)
             cheaper = saved.high is not None and saved.high < 0
             cost = "costs fewer tokens" if cheaper else "is not shown to cost fewer tokens"
             sentence = (
@@ -212,7 +212,7 @@ class _PairedEvidence:
             holds = not_worse and cheaper and no_loss and not failed
             if failed:
                 sentence += f". A cheaper budget is shown only where dearer ones are, and `{failed}` is not"
-            yield _ComparisonEvidence(TUNE, name, f"{sentence}.", holds, _questions_for_all(needs))
+            yield _ComparisonEvidence(TUNE, name, f"{sentence}.", holds, _most_questions_needed(needs))
             if not holds and spent[name] < tested:
                 failed = failed or name
 
@@ -232,7 +232,7 @@ class _PairedEvidence:
             gained = next(intervals)
             beats = self._is_positive(gained)
             sentence = f"`{name}` against {rival}, `{name_of}`: accuracy {_interval_in_points(gained, exact=True)}"
-            needs, fewer, no_loss = [self.needed_to_claim(gained, above=True)], False, self._not_worse(gained)
+            needs, fewer, no_loss = [self.questions_to_claim(gained, above=True)], False, self._is_not_worse(gained)
             if flipping:
                 flips = next(intervals)
                 if flips.gained is not None and flips.lost is not None:
@@ -242,10 +242,10 @@ class _PairedEvidence:
                 halved = f"{_interval_in_points(flips, exact=True)} from half of these"
                 sentence += f"; flips {policy_flips:.2f} % to {whose} {pool_flips:.2f} %, {halved}"
                 both = [
-                    self.needed_to_claim(flips, above=False, share=HALVED),
+                    self.questions_to_claim(flips, above=False, share=HALVED),
                     self.questions_to_clear(gained, -self.margin, above=True),
                 ]
-                needs.append(_questions_for_all(both))
+                needs.append(_most_questions_needed(both))
             finding = self._gated_policy_sentence(beats, fewer, no_loss, flipping)
             known = min((one for one in needs if one is not None), key=lambda one: one.number, default=None)
             sentence = f"{sentence}: {finding}{_joint_limits(len(pairs))}."
@@ -271,14 +271,14 @@ class _PairedEvidence:
         """
         tokens = {name: self.weighted_mean(vote["total_tokens"]) for name, vote in votes.items()}
         paid = {name: self.weighted_mean(policy["total_tokens"]) for name, policy in acting.items()}
-        rivals = {name: vote for name, most in paid.items() if (vote := equal_vote(tokens, most)) is not None}
+        rivals = {name: vote for name, most in paid.items() if (vote := affordable_vote(tokens, most)) is not None}
         pairs = [(votes[rival]["correct"], acting[name]["correct"]) for name, rival in rivals.items()]
         pairs += [(votes[rivals[best]]["correct"], longest[1]["correct"])] if best in rivals else []
         intervals = self.paired_differences(pairs, alone=False)
         evidence, beaten = [], set()
         for (name, rival), gained in zip(rivals.items(), intervals, strict=False):
             beats = self._is_positive(gained)
-            needed, finding = self.needed_to_claim(gained, above=True), "it is more accurate"
+            needed, finding = self.questions_to_claim(gained, above=True), "it is more accurate"
             sentence = (
                 f"`{rival}` against `{name}`, at {tokens[rival]:,.0f} and {paid[name]:,.0f} tokens per example: "
                 f"accuracy {_interval_in_points(gained, exact=True)}"
@@ -287,7 +287,7 @@ class _PairedEvidence:
             if name == best:
                 sentence += f"; against `{longest[0]}` {_interval_in_points(intervals[-1], exact=True)}"
                 finding += " than both" if decides else " than the first alone"
-                needed = _questions_for_all([needed, self.needed_to_claim(intervals[-1], above=True)])
+                needed = _most_questions_needed([needed, self.questions_to_claim(intervals[-1], above=True)])
             below = gained.high is not None and gained.high < 0 and self.agrees_with_exact_test(gained)
             finding = finding if beats else "it is less accurate" if below else "it is not shown to be more accurate"
             sentence += f": {finding}{_joint_limits(len(pairs))}."
@@ -299,7 +299,7 @@ class _PairedEvidence:
         """Whether a difference is shown to be above 0."""
         return interval.low is not None and interval.low > 0 and self.agrees_with_exact_test(interval)
 
-    def better_by_more_votes(self, votes: Mapping[str, Outcomes], best: str, rival: Outcomes) -> tuple[str, ...]:
+    def larger_vote_sentence(self, votes: Mapping[str, Outcomes], best: str, rival: Outcomes) -> tuple[str, ...]:
         """A sentence on what the largest vote gains over the best intervention, if it costs more."""
         tokens_by_vote = {name: self.weighted_mean(vote["total_tokens"]) for name, vote in votes.items()}
         known = [name for name, tokens in tokens_by_vote.items() if tokens > self.weighted_mean(rival["total_tokens"])]
@@ -329,7 +329,7 @@ class _PairedEvidence:
                 f"`{name}` against `{base[0]}`: accuracy {_interval_in_points(gained, exact=True)}: it is "
                 f"{'' if beats else 'not shown to be '}more accurate{_joint_limits(len(others))}."
             )
-            yield _ComparisonEvidence(CHANGE, name, sentence, beats, self.needed_to_claim(gained, above=True))
+            yield _ComparisonEvidence(CHANGE, name, sentence, beats, self.questions_to_claim(gained, above=True))
 
     def cheapest_within_margin(
         self, families: Mapping[str, Mapping[str, Outcomes]], better: Sequence[str], best: str
@@ -351,7 +351,7 @@ class _PairedEvidence:
             if name != best
         }
         passed = policies_before_failure(
-            tested, {best, *(name for name, limit in limits.items() if self._not_worse(limit))}
+            tested, {best, *(name for name, limit in limits.items() if self._is_not_worse(limit))}
         )
         near = [name for members in passed.values() for name in members if name != best]
         likely = min((name for name, one in limits.items() if (one.difference or 0.0) >= -self.margin),
@@ -392,19 +392,20 @@ class _PairedEvidence:
         candidates = tuple(name for name in cheapest if name not in worse)
         cheaper = cheapest[: cheapest.index(candidates[0])]
 
-        def costs(names: Sequence[str]) -> str:
+        def with_tokens(names: Sequence[str]) -> str:
             tokens = ("unknown" if math.isnan(spent[name]) else f"{spent[name]:,.0f}" for name in names)
             return ", ".join(f"`{name}` ({one} tokens)" for name, one in zip(names, tokens, strict=True))
 
         count = f"{len(better)} of {len(policies)} policies are" if len(policies) > 1 else f"`{best}` is"
         within, text = self.cheapest_within_margin(families, better, best)
         sentences = [
-            f"{count} shown to be more accurate than the base attempt. {text}{' ' * bool(text)}Not shown to be less "
-            f"accurate than the best of them, `{best}`, cheapest first: {costs(candidates)}{_joint_limits(len(pairs))}."
+            f"{count} shown to be more accurate than the base attempt. {text}{' ' * bool(text)}"
+            f"Not shown to be less accurate than the best of them, `{best}`, cheapest first: "
+            f"{with_tokens(candidates)}{_joint_limits(len(pairs))}."
         ]
-        sentences += [f"More accurate than the base attempt for fewer tokens than these: {costs(cheaper)}."] * bool(
-            cheaper
-        )
+        sentences += [
+            f"More accurate than the base attempt for fewer tokens than these: {with_tokens(cheaper)}."
+        ] * bool(cheaper)
         return candidates, within, tuple(sentences)
 
     def actions_to_disable(self, actions: Mapping[str, Outcomes]) -> Iterator[_ComparisonEvidence]:
@@ -423,7 +424,7 @@ class _PairedEvidence:
                 f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of "
                 f"{_interval_in_points(worse, exact=True)}: its {finding}{_joint_limits(len(actions))}."
             )
-            yield _ComparisonEvidence(DISABLE, name, sentence, holds, self.needed_to_claim(worse, above=True))
+            yield _ComparisonEvidence(DISABLE, name, sentence, holds, self.questions_to_claim(worse, above=True))
 
     def _margin_text(self) -> str:
         points = f"{100 * self.margin:g}"
@@ -432,10 +433,10 @@ class _PairedEvidence:
     def _loss_sentence(self, interval: PairedInterval) -> str:
         """A sentence on what an interval says of a loss beyond the margin."""
         worse = interval.high is not None and interval.high < -self.margin
-        verb = "is not" if self._not_worse(interval) else "is" if worse else "may be"
+        verb = "is not" if self._is_not_worse(interval) else "is" if worse else "may be"
         return f"{verb} worse by more than {self._margin_text()}"
 
-    def _not_worse(self, interval: PairedInterval) -> bool:
+    def _is_not_worse(self, interval: PairedInterval) -> bool:
         return interval.low is not None and not_worse(interval.low, self.margin, self.count_units(interval.n))
 
 
@@ -448,7 +449,7 @@ def _joint_limits(count: int) -> str:
     return f" (limits that hold for all {count} comparisons at once)" if count > 1 else ""
 
 
-def _questions_for_all(needs: Sequence[NeededQuestions | None]) -> NeededQuestions | None:
+def _most_questions_needed(needs: Sequence[NeededQuestions | None]) -> NeededQuestions | None:
     known = [one for one in needs if one is not None]
     return max(known, key=lambda one: one.number) if len(known) == len(needs) else None
 
@@ -622,7 +623,7 @@ def decide_from_outcomes(
     roles = {"budgets": budgets, "votes": votes or {}, "selective": selective, "actions": actions}
     candidates, within, level_with = judge.not_worse_than_best(roles, [e.policy for e in by_verdict[CHANGE]])
     unjudged = (
-        *((EQUAL_VOTES,) if voted else ()), *judge.better_by_more_votes(votes or {}, best, rivals[best]),
+        *((EQUAL_VOTES,) if voted else ()), *judge.larger_vote_sentence(votes or {}, best, rivals[best]),
         *(() if budgets else (NO_BUDGET,)),
     )  # fmt: skip
     verdict = next((one for one in order if by_verdict[one]), UNDECIDED)

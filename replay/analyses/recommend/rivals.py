@@ -39,20 +39,20 @@ def action_and_sample_oracles(
 def oracle_and_coin_at_rate(base: Sample, act: Policy, rate: float) -> tuple[Oracle, Oracle]:
     """The oracle that acts on a share of the examples, and the coin that acts on as many at random."""
 
-    def diagnostic(name: str, rule: str) -> Oracle:
+    def oracle_at_rate(name: str, rule: str) -> Oracle:
         name = f"{name} at rate {rate:.3f}"
         return Oracle(name=name, rule=rule, base=base, then=act, rate=rate, against=base.name)
 
-    return diagnostic("matched-rate oracle", "matched_rate"), diagnostic("matched random", "matched_random")
+    return oracle_at_rate("matched-rate oracle", "matched_rate"), oracle_at_rate("matched random", "matched_random")
 
 
-def equal_vote(spent: Mapping[V, float], most_tokens: float) -> V | None:
+def affordable_vote(spent: Mapping[V, float], most_tokens: float) -> V | None:
     """The most expensive vote that costs no more than `most_tokens`; None where all cost more, or costs are unknown."""
     within = [vote for vote, tokens in spent.items() if tokens <= most_tokens]
     return max(within, key=lambda vote: spent[vote], default=None)
 
 
-def equal_sizes(
+def vote_sizes_at_equal_cost(
     log: Log, base: Policy, rivals: Sequence[Policy], votes: Mapping[str, Sequence[Sample]], where: str, seed: int = 0
 ) -> dict[str, tuple[int, ...]]:
     """Pool -> sizes of votes: the smallest, the largest, and for each rival the largest for no more mean tokens.
@@ -69,27 +69,27 @@ def equal_sizes(
     tokens = dict(rows.select("policy", "estimate").iter_rows())
     paid = [tokens[rival.name] for rival in rivals if rival.name in tokens]
 
-    def equal(pool: str) -> tuple[int, ...]:
+    def vote_sizes_of_pool(pool: str) -> tuple[int, ...]:
         known = {vote.max_traces: tokens[vote.name] for vote in votes[pool] if vote.name in tokens}
-        within = {equal_vote(known, limit) for limit in paid} - {None}
+        within = {affordable_vote(known, limit) for limit in paid} - {None}
         return tuple(sorted({votes[pool][0].max_traces, *(size for size in within if size is not None), most[pool]}))
 
-    return {pool: equal(pool) for pool in votes}
+    return {pool: vote_sizes_of_pool(pool) for pool in votes}
 
 
-def best_for_no_more(points: Mapping[str, tuple[float | None, float | None]]) -> dict[str, str | None]:
+def best_policy_at_no_more_cost(points: Mapping[str, tuple[float | None, float | None]]) -> dict[str, str | None]:
     """Policy -> the best policy that costs at most as much, from the (quality, cost) of each.
 
     In the order of their costs; those of unknown cost are last, with None.
     """
     ordered = sorted(points, key=lambda name: (points[name][1] is None, points[name][1] or 0.0, name))
 
-    def best(name: str) -> str | None:
+    def best_rival(name: str) -> str | None:
         paid = points[name][1]
         rivals = [one for one in ordered if paid is not None and (cost := points[one][1]) is not None and cost <= paid]
         return max(rivals, key=lambda one: points[one][0] or 0.0, default=None)
 
-    return {name: best(name) for name in ordered}
+    return {name: best_rival(name) for name in ordered}
 
 
 def policies_by_action(pool: str, acts: Mapping[str, Act], gate: Gate | None) -> dict[str, list[Policy]]:

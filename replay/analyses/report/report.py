@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.data.prices import Prices, columns_with, load_prices, logged_prices
+from replay.data.prices import Prices, load_prices, logged_prices, priced_columns
 from replay.kinds.sample import WHOLE_POOL
 from replay.policies.suite import suite
 from replay.policies.suite_facts import MIN_SHARE, OF_COSTS, models_and_costs
@@ -27,7 +27,7 @@ from replay.runs.passes.example_set import resampling_units, stratum_names
 from replay.runs.passes.logged_order import detectable_points, smallest_detectable_text
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
-from replay.runs.saved.display import group_inputs, ranked_input, whole_csv
+from replay.runs.saved.display import inputs_by_group, ranked_input, ranked_table_csv
 from replay.runs.saved.promise import is_mean
 from replay.runs.saved.provenance import PolicyRecord, policy_record, single_attempt_policy, usual_baseline
 from replay.sampling.user_rules import GivenRules
@@ -69,7 +69,7 @@ from toolkit.stats.many.compare import ACCURACY
 
 
 @dataclass(frozen=True)
-class _VerifierArea:
+class _VerifierAuc:
     """The area under the ROC curve of a verifier on one pool: over all traces, and within examples."""
 
     verifier: str
@@ -78,7 +78,7 @@ class _VerifierArea:
     auc_within: Interval
 
 
-def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
+def _verifier_aucs(log: Log, result: Result) -> tuple[_VerifierAuc, ...]:
     """The areas of each verifier on the compared examples, the best first; those unknown are left out.
 
     The pool is one that some policy reads it on, if any does; of several the one with most scored traces.
@@ -89,7 +89,7 @@ def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
     if column is not None:
         units = units.with_columns(stratum=stratum_names(result.examples, column))
     scores = scores.join(units, on="example_id").sort("example_id")
-    pairs_read = frozenset(pair for policy in result.policies for pair in _verifiers_read(policy.settings))
+    pairs_read = frozenset(pair for policy in result.policies for pair in _verifier_pool_pairs_read(policy.settings))
     best: dict[str, tuple[bool, int, str]] = {}
     groups = scores.partition_by("verifier", "slice", as_dict=True)
     for (verifier, pool), rows in groups.items():
@@ -103,18 +103,18 @@ def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
             stratum=None if column is None else rows["stratum"], settings=settings,
         )  # fmt: skip
         if intervals.auc.estimate is not None:
-            areas.append(_VerifierArea(verifier, pool, intervals.auc, intervals.auc_within))
+            areas.append(_VerifierAuc(verifier, pool, intervals.auc, intervals.auc_within))
     return tuple(sorted(areas, key=lambda area: (-(area.auc.estimate or 0.0), area.verifier)))
 
 
-def _verifiers_read(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _verifier_pool_pairs_read(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """(verifier, pool) pairs that a policy, or a part of it, reads."""
     verifier, pool = settings.get("verifier"), settings.get("pool")
     if isinstance(verifier, str) and isinstance(pool, str):
         yield verifier, pool
     for inner in settings.values():
         if isinstance(inner, Mapping):
-            yield from _verifiers_read(inner)
+            yield from _verifier_pool_pairs_read(inner)
 
 
 SEQUENCE = (
@@ -133,7 +133,7 @@ PARTS = {
 
 
 def _report_sections(
-    result: Result, description: Description, room: Headroom | None, areas: Sequence[_VerifierArea],
+    result: Result, description: Description, room: Headroom | None, areas: Sequence[_VerifierAuc],
     left_out: Sequence[str], not_drawn: Sequence[str] = (), same: SameQuestions | None = None,
 ) -> tuple[Section, ...]:  # fmt: skip
     """The sections of findings by subject, after one on what they leave out; a section with no finding is left out.
@@ -145,11 +145,11 @@ def _report_sections(
     sections = {
         ("left_out", "Left out"): [*_left_out_sentences(result, left_out)],
         ("best", "Best policy"): [
-            *_best_sentences(result, results), *_other_samples_sentences(result, same, result.leader),
+            *_best_policy_sentences(result, results), *_another_run_sentences(result, same, result.leader),
         ],
-        ("gain", "Against one attempt"): [*_gain_sentences(result, results), *_same_gain(result, same)],
+        ("gain", "Against one attempt"): [*_gain_sentences(result, results), *_gain_in_another_run(result, same)],
         ("cheapest", f"Cheapest within a point of {result.baseline}"): [
-            *_cheapest_sentence(result, results), *ordered,
+            *_cheapest_policy_sentence(result, results), *ordered,
         ],
         ("apart", "What this log can tell apart"): [*_detectable_difference_sentence(result, results)],
         ("stopping", "Stopping early"): [*_stopping_sentences(result, results), *ordered],
@@ -162,7 +162,7 @@ def _report_sections(
     return tuple(Section(head, tuple(rows), code) for (code, head), rows in sections.items() if rows)
 
 
-def _first_attempt(
+def _single_attempt_to_add(
     policies: Iterable[PolicyRecord], description: Description, log: Log, prices: Prices | None, cost: str | None
 ) -> str | None:
     """The policy of one attempt at a pool that nearly all examples have; None if it would be alone.
@@ -180,7 +180,7 @@ def _first_attempt(
     there = [name for name in OF_COSTS if name in log.columns("traces")]
     traces = log.scan("traces", ["pool", "action", "model", *there])
     first = traces.filter((pl.col("action") == "solve") & pl.col("pool").is_in(sorted(whole)))
-    wanted = None if cost is None else cost_named(cost, with_columns(columns=columns_with(prices)))
+    wanted = None if cost is None else cost_named(cost, with_columns(columns=priced_columns(prices)))
     models, paid = models_and_costs(log, first, prices, wanted)
     if len(set(models.values())) < 2:
         return plain[0].name
@@ -188,7 +188,7 @@ def _first_attempt(
     return max(plain, key=lambda one: paid[one.settings["pool"]]).name if known else plain[-1].name
 
 
-def _best_sentences(result: Result, results: RankedInput) -> Iterator[str]:
+def _best_policy_sentences(result: Result, results: RankedInput) -> Iterator[str]:
     sentences = [*best_policy(results)]
     if sentences:
         yield " ".join(sentences)
@@ -196,7 +196,7 @@ def _best_sentences(result: Result, results: RankedInput) -> Iterator[str]:
         for row in rank(results):
             if row.place == 1 and row.quality is not None:
                 yield f"`{row.policy.name}`: {_quality_text(results, row.quality)}."
-    for group in group_inputs(result, results):
+    for group in inputs_by_group(result, results):
         group_sentence = main_finding(group)
         if group_sentence is not None:
             yield f"{group.title} ({counted(group.n, 'example')}): {group_sentence}"
@@ -221,7 +221,7 @@ def _gain_sentences(result: Result, results: RankedInput) -> Iterator[str]:
     yield f"{text}{_cost_text(results, baseline, one)}." if costs else f"{text}."
 
 
-def _other_samples_sentences(
+def _another_run_sentences(
     result: Result, same: SameQuestions | None, policy: str | None, other: str | None = None
 ) -> Iterator[str]:
     """What another run on the same questions might show of a policy, or of its difference to another; where the log
@@ -229,15 +229,14 @@ def _other_samples_sentences(
     """
     if same is None or policy is None:
         return
-    phrases, fewer = [same.variation_phrase(policy, other)], _smaller_votes(result, result.baseline)
+    phrases, fewer = [same.variation_phrase(policy, other)], _votes_over_fewer_traces(result, result.baseline)
     known = [name for name in fewer if same.variation_of(name, other).cell is not None and name != other]
     if same.variation_of(policy, other).cell is None and known:
         phrases = [same.variation_phrase(known[0], other), *phrases]
     yield same.sentence(*phrases)
 
 
-def _smaller_votes(result: Result, name: str | None) -> list[str]:
-    """Votes over fewer traces of the pool of a vote, the largest first."""
+def _votes_over_fewer_traces(result: Result, name: str | None) -> list[str]:
     votes = {one.name: one.settings for one in result.policies if one.settings.get("select") == "majority"}
     if name not in votes:
         return []
@@ -250,7 +249,7 @@ def _smaller_votes(result: Result, name: str | None) -> list[str]:
     return [one for _, one in sorted(fewer)]
 
 
-def _other_samples(result: Result) -> SameQuestions | None:
+def _variation_between_runs(result: Result) -> SameQuestions | None:
     """What other samples show of the leader, the baseline and one attempt, and of a vote over fewer traces; None where
     no policy gives an answer, or none reads samples of a question.
     """
@@ -258,7 +257,7 @@ def _other_samples(result: Result) -> SameQuestions | None:
         return None
     attempt = single_attempt_policy(result.policies, result.baseline)
     names = {name for name in (result.leader, result.baseline, attempt) if name is not None}
-    fewer = _smaller_votes(result, result.baseline)
+    fewer = _votes_over_fewer_traces(result, result.baseline)
     for name in fewer:
         same = result.same_questions(*sorted({*names, name}))
         if same.variation_of(name).cell is not None:
@@ -267,10 +266,10 @@ def _other_samples(result: Result) -> SameQuestions | None:
     return None if all(same.variation_of(name).why == NO_SAMPLES for name in names) else same
 
 
-def _same_gain(result: Result, same: SameQuestions | None) -> Iterator[str]:
+def _gain_in_another_run(result: Result, same: SameQuestions | None) -> Iterator[str]:
     attempt = single_attempt_policy(result.policies, result.baseline)
     if attempt is not None:
-        yield from _other_samples_sentences(result, same, result.baseline, attempt)
+        yield from _another_run_sentences(result, same, result.baseline, attempt)
 
 
 def _order_warning(description: Description, result: Result) -> Iterator[str]:
@@ -287,7 +286,7 @@ def _order_warning(description: Description, result: Result) -> Iterator[str]:
         yield remark("not_exchangeable", text)
 
 
-def _cheapest_sentence(result: Result, results: RankedInput) -> Iterator[str]:
+def _cheapest_policy_sentence(result: Result, results: RankedInput) -> Iterator[str]:
     """A sentence on the cheapest policy that is shown to be within the margin of the baseline."""
     rows = {row.policy.name: row for row in rank(results) if not row.policy.diagnostic and row.cost is not None}
     baseline = rows.get(str(results.baseline))
@@ -449,14 +448,14 @@ def _gate_sentences(result: Result, results: RankedInput) -> Iterator[str]:
         yield f"{counted(len(best) - MOST, 'more gate and step', 'more gates and steps')}: see the table of policies."
 
 
-def _verifier_sentences(areas: Sequence[_VerifierArea], n: int) -> Iterator[str]:
+def _verifier_sentences(areas: Sequence[_VerifierAuc], n: int) -> Iterator[str]:
     verifier_areas = []
     for area in areas:
         notes = [f"{counted(area.auc.n, 'example')} of {n:,}"] if area.auc.n < n else []
         if area.auc_within.estimate is not None:
-            notes.append(f"{_area_text(area.auc_within)} among traces of one example")
+            notes.append(f"{_auc_text(area.auc_within)} among traces of one example")
         verifier_areas.append(
-            f"`{area.verifier}` {_area_text(area.auc)} on `{area.pool}`" + (f" ({'; '.join(notes)})" if notes else "")
+            f"`{area.verifier}` {_auc_text(area.auc)} on `{area.pool}`" + (f" ({'; '.join(notes)})" if notes else "")
         )
     if verifier_areas:
         more = f"; {len(verifier_areas) - 2 * MOST:,} more" if len(verifier_areas) > 2 * MOST else ""
@@ -466,7 +465,7 @@ def _verifier_sentences(areas: Sequence[_VerifierArea], n: int) -> Iterator[str]
         )
 
 
-def _area_text(area: Interval) -> str:
+def _auc_text(area: Interval) -> str:
     return NumberWithInterval(3).show(IntervalCell(area.estimate or 0.0, area.low, area.high))
 
 
@@ -498,10 +497,10 @@ def _left_out_sentences(result: Result, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _as_sentence(text: str) -> str:
-    return _first_upper(text).rstrip(".")
+    return _with_first_letter_upper(text).rstrip(".")
 
 
-def _first_upper(text: str) -> str:
+def _with_first_letter_upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
@@ -551,7 +550,7 @@ class LogReport:
         tables = tuple(PlacedTable(f"{TABLES}/{name}", short) for name, short, *_ in self._report_tables())
         simulated = " (simulated log)" * self.result.simulated
         placed = (
-            PlacedFigure(f"{FIGURE_FILES}/{name}", f"{_first_upper(FIGURES[name].shows)}{simulated}")
+            PlacedFigure(f"{FIGURE_FILES}/{name}", f"{_with_first_letter_upper(FIGURES[name].shows)}{simulated}")
             for name in self.figures
         )
         return Document(f"Report on {self.result.log_name}", self.lead, self.sections, tables, tuple(placed))
@@ -560,10 +559,10 @@ class LogReport:
         """Tables by name: as the report shows them, whole as CSV, and for a column of a paper."""
         results = ranked_input(self.result)
         tables = {"policies": results}
-        tables |= {f"policies-{number}": one for number, one in enumerate(group_inputs(self.result, results), 1)}
+        tables |= {f"policies-{number}": one for number, one in enumerate(inputs_by_group(self.result, results), 1)}
         for name, one in tables.items():
             short = _short_table(ranked_table(one), one, single_attempt_policy(self.result.policies, one.baseline))
-            yield name, short, whole_csv(one), one_column(one, short)
+            yield name, short, ranked_table_csv(one), one_column(one, short)
         if self.room is not None:
             yield "headroom", self.room.table(ROWS), self.room.table().csv(), self.room.one_column(ROWS)
 
@@ -635,7 +634,7 @@ def report(
         if baseline is None and standard is not None:
             prices = options.get("prices")
             billed = logged_prices(opened_log) if prices is None else load_prices(prices)
-            baseline = _first_attempt(records, description, opened_log, billed, file.cost)
+            baseline = _single_attempt_to_add(records, description, opened_log, billed, file.cost)
     result = run(opened_log, file, baseline=baseline, where=where, **options)
     room = result.headroom() if any(policy.diagnostic for policy in result.policies) else None
     figures = {}
@@ -645,8 +644,8 @@ def report(
         except ThinkbackError as error:
             if room is not None or name != "headroom":  # its own section says so
                 not_drawn.append(f"figure `{name}`: {first_line(error)}")
-    areas = _verifier_areas(opened_log, result) if description.verifiers.height else ()
-    same = _other_samples(result)
+    areas = _verifier_aucs(opened_log, result) if description.verifiers.height else ()
+    same = _variation_between_runs(result)
     sections = _report_sections(result, description, room, areas, missing, not_drawn, same)
     lead = (*_lead_sentences(result, result.provenance["where"], standard is not None), *_mark_explanation(sections))
     return LogReport(result, description, room, sections, lead, figures, same)

@@ -35,7 +35,7 @@ from replay.analyses.strategies.strategy_grids import (
     threshold_grid,
     unbeaten_points,
 )  # fmt: skip
-from replay.data.choice import Choice, Rows
+from replay.data.choice import Choice, UsedRows
 from replay.data.conditions import ids_where
 from replay.data.contents import read_contents
 from replay.policies.suite import as_toml
@@ -129,10 +129,12 @@ class _StrategySetting:
     n: int | None = None
     rungs: VotesByScore | None = None
 
-    def outcomes(self, on: Strategies, scores: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def correctness_and_samples(
+        self, on: Strategies, scores: Mapping[str, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Correctness and samples paid (E,) on some examples; `scores` are the probe's by verifier."""
         if self.rungs is not None:
-            return self.rungs.outcomes(_conditional_strategy(self.strategy, on, scores))
+            return self.rungs.correctness_and_samples(_conditional_strategy(self.strategy, on, scores))
         if self.strategy.name == CORRECTED:
             assert on.corrected is not None
             return on.corrected, np.full(len(on.unit), 2.0)
@@ -143,7 +145,7 @@ class _StrategySetting:
 def _conditional_strategy(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> ConditionalStrategy:
     """The probe of a strategy, and what follows it where it is doubted; without a verifier it never is."""
     score = scores[strategy.verifier] if strategy.verifier is not None else np.zeros(len(on.unit))
-    return on.self_correction(score) if strategy.name == CORRECTED_WHEN else on.conditional(score)
+    return on.self_correction_strategy(score) if strategy.name == CORRECTED_WHEN else on.conditional(score)
 
 
 @checks_arguments()
@@ -174,7 +176,7 @@ def frontier(
         if column not in drawn.frame.columns:
             drawn = replace(drawn, frame=drawn.frame.join(names, on="example_id", how="left", maintain_order="left"))
         drawn, crossed = with_strata(drawn, column, None, is_requested=True)
-    front = front_of(pool_strategies, chosen, settings, drawn)
+    front = front_of_strategies(pool_strategies, chosen, settings, drawn)
     return replace(front, simulated=opened_log.simulated, notes=(*crossed, *front.notes))
 
 
@@ -187,7 +189,7 @@ def random_half_of_examples(examples: pl.DataFrame, seed: int) -> np.ndarray:
     return unit.is_in(half.implode()).to_numpy()
 
 
-def front_of(
+def front_of_strategies(
     pool_strategies: Strategies, chosen: np.ndarray, settings: Settings, drawn: ExampleSet | None = None
 ) -> Frontier:
     """The front of some strategies, chosen on the examples `chosen` (E,) and reported on the others."""
@@ -201,7 +203,7 @@ def front_of(
     best = _unbeaten_points(points)
     strata = None if drawn is None else drawn.resampling_units(drawn.frame.filter(pl.Series(~chosen)))[1]
     rows = _front_rows(points, best, second, late, settings, strata)
-    choice = Choice(Rows(examples=len(first.unit)), Rows(examples=len(second.unit)), tried=len(points))
+    choice = Choice(UsedRows(examples=len(first.unit)), UsedRows(examples=len(second.unit)), tried=len(points))
     front = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     return Frontier(front, choice, pool_strategies.source, left_out, notes=tuple(notes_on_strata(strata)))
 
@@ -216,18 +218,18 @@ def _settings_by_strategy(on: Strategies, scores: Mapping[str, np.ndarray]) -> I
     if on.corrected is not None:
         yield [_StrategySetting(Strategy(CORRECTED), 2.0, float(on.corrected.mean()))]
     for verifier in scores:
-        yield _every_threshold(Strategy(CONDITIONAL, verifier), on, scores)
+        yield _unbeaten_settings(Strategy(CONDITIONAL, verifier), on, scores)
         if on.corrected is not None:
-            yield _every_threshold(Strategy(CORRECTED_WHEN, verifier), on, scores)
-        yield _fitted_points(Strategy(BY_SCORE, verifier), on, scores)
+            yield _unbeaten_settings(Strategy(CORRECTED_WHEN, verifier), on, scores)
+        yield _fitted_settings(Strategy(BY_SCORE, verifier), on, scores)
 
 
-def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_StrategySetting]:
+def _unbeaten_settings(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_StrategySetting]:
     """The settings (threshold, number of samples) of a strategy that no other one beats."""
     of = _conditional_strategy(strategy, on, scores)
     grid_values = threshold_grid(of, of.thresholds())
     at = np.flatnonzero(unbeaten_points(grid_values.accuracy.ravel(), grid_values.samples.ravel()))
-    return _thin_points([
+    return _thin_out_points([
         _StrategySetting(
             strategy, float(grid_values.samples[t, j]), float(grid_values.accuracy[t, j]),
             rungs=VotesByScore((float(grid_values.thresholds[t]),), (int(grid_values.n[j]),)),
@@ -236,17 +238,17 @@ def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np
     ])  # fmt: skip
 
 
-def _fitted_points(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_StrategySetting]:
+def _fitted_settings(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_StrategySetting]:
     """The settings of a strategy whose numbers of votes fall with the score, fitted at every price of a sample."""
     of = _conditional_strategy(strategy, on, scores)
     points = []
     for rungs in dict.fromkeys(fit_votes_by_score(of, price) for price in PRICES):
-        right, paid = rungs.outcomes(of)
+        right, paid = rungs.correctness_and_samples(of)
         points.append(_StrategySetting(strategy, float(paid.mean()), float(right.mean()), rungs=rungs))
-    return _thin_points(points)
+    return _thin_out_points(points)
 
 
-def _thin_points(points: Sequence[_StrategySetting]) -> list[_StrategySetting]:
+def _thin_out_points(points: Sequence[_StrategySetting]) -> list[_StrategySetting]:
     """The settings of one strategy that no other beats, from cheap to expensive; if many, some evenly spread."""
     on = _unbeaten_points(points)
     front_points = sorted(
@@ -273,7 +275,7 @@ def _front_rows(
     strata: Strata | None,
 ) -> Iterator[tuple[object, ...]]:
     """Rows of the front, on the examples that it was not chosen on."""
-    outcomes = [point.outcomes(on, scores) for point in points]
+    outcomes = [point.correctness_and_samples(on, scores) for point in points]
     names = [str(number) for number in range(len(points))]
     ids = on.examples["example_id"].to_numpy()
     block = OutcomeBlock(ids, on.unit, {"correct": np.stack([right for right, _ in outcomes])})
@@ -288,7 +290,7 @@ def _front_rows(
         if point.strategy != Strategy(MAJORITY):
             against = _paired_difference_numbers(right, plain, on.unit, settings, strata)
         if point.rungs is not None and point.strategy.verifier is not None:
-            by_coin = point.rungs.outcomes_by_coin(_conditional_strategy(point.strategy, on, scores))
+            by_coin = point.rungs.correctness_by_coin(_conditional_strategy(point.strategy, on, scores))
             at_random, coin = (
                 float(by_coin.mean()),
                 _paired_difference_numbers(right, by_coin, on.unit, settings, strata),
@@ -366,22 +368,22 @@ def _policy_of_row(row: Mapping[str, Any], source: StrategySource) -> Table | No
     probe = {"kind": "sample", "pool": source.probe, "max_traces": 1, "select": "first"}
     act = {"kind": "act", "action": source.action, "base": source.probe}
 
-    def sample(traces: int, select: str) -> Table:
+    def sample_policy_table(traces: int, select: str) -> Table:
         drawn = select == SELECTS[WEIGHTED] and traces > source.exact
         mean = {"orders": source.orders, "seed": source.seed} if drawn else {"expected": True}
         verify = asks if select != SELECTS[MAJORITY] else {}
         return {"kind": "sample", "pool": source.pool, "max_traces": traces, **mean, **verify, "select": select}
 
     if strategy in SELECTS:
-        return sample(row["n"], SELECTS[strategy])
+        return sample_policy_table(row["n"], SELECTS[strategy])
     if strategy == CORRECTED:
         return act
     if strategy == PROBE or (strategy == BY_SCORE and not votes):  # where all are believed
         return probe
     if strategy == BY_SCORE:
-        graded = {**asks, "thresholds": below, "votes": votes, "then": sample(votes[0], "majority")}
+        graded = {**asks, "thresholds": below, "votes": votes, "then": sample_policy_table(votes[0], "majority")}
         return {"kind": "graded", "base": probe, **graded}
     if strategy in (CONDITIONAL, CORRECTED_WHEN):
-        then = act if strategy == CORRECTED_WHEN else sample(votes[0], "majority")
+        then = act if strategy == CORRECTED_WHEN else sample_policy_table(votes[0], "majority")
         return {"kind": "when", "base": probe, "gate": {**asks, "below": below[0]}, "then": then}
     return None

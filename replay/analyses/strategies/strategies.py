@@ -18,7 +18,7 @@ from replay.analyses.strategies.strategy_grids import ConditionalStrategy, votes
 from replay.data.block import LoggedPool
 from replay.data.conditions import examples_where
 from replay.data.contents import Contents, open_with_contents
-from replay.data.needs import needs_of_all, scores_on
+from replay.data.needs import needs_of_all, needs_of_scores
 from replay.kinds.act import Act
 from replay.kinds.oracle import Oracle
 from replay.kinds.sample import Sample, first_attempt_policy
@@ -117,7 +117,7 @@ class Strategies:
         """Correctness (E,) of plain voting at a mean number of samples."""
         return votes_at_mean_samples(self.votes, np.array(numbers_up_to(int(self.n[-1]))), samples)
 
-    def self_correction(self, verifier: str | np.ndarray) -> ConditionalStrategy:
+    def self_correction_strategy(self, verifier: str | np.ndarray) -> ConditionalStrategy:
         """The probe, and its revision where it is doubted. Raises ThinkbackError where the log has no revision."""
         if self.corrected is None:
             raise RequiredError("no revision of the probe was read; name an action of the log")
@@ -188,7 +188,7 @@ def strategies(
             raise InvalidError(f"{name} is {least}; it takes integers, at least 1")
     if numbers[-1] > size:
         raise LimitError(f"`n` asks for {numbers[-1]} samples; pool `{pool}` has {size} at most")
-    contents.require_other_orders(pool, "no smaller number can be drawn")
+    contents.require_permutable_traces(pool, "no smaller number can be drawn")
     probe = _probe_pool(contents, pool) if probe is None else probe
     if probe is not None:
         contents.require_pool(probe)
@@ -205,7 +205,7 @@ def strategies(
     source = StrategySource(pool, probe, revised, orders, seed, exact)
     plan = _policies_by_strategy(source, names, summed, numbers)
     policies = {strategy: [member.resolve(contents) for member in members] for strategy, members in plan.items()}
-    score_needs = needs_of_all(scores_on([probe], name) for name in names if probe is not None)
+    score_needs = needs_of_all(needs_of_scores([probe], name) for name in names if probe is not None)
     reader = _StrategyReader(pool, probe, tuple(names), policies, summed, numbers)
     every = [member for members in policies.values() for member in members]
     blocks = evaluators_by_block(log, contents, every, frame, "strategies", needs=score_needs, first={pool: size})
@@ -231,21 +231,21 @@ def _policies_by_strategy(
 ) -> dict[Strategy, list[Policy]]:
     """Strategy -> its policies, one for each number of samples, or one alone."""
 
-    def samples(what: str, at: Sequence[int] = numbers, **keys: Any) -> list[Policy]:
+    def sample_policies(what: str, at: Sequence[int] = numbers, **keys: Any) -> list[Policy]:
         return [Sample(name=f"{what}, {n}", pool=source.pool, max_traces=n, **keys) for n in at]
 
     plan: dict[Strategy, list[Policy]] = {
-        Strategy(MAJORITY): samples(MAJORITY, select="majority", expected=True),
-        Strategy(EVERY_VOTE): samples(MAJORITY, numbers_up_to(numbers[-1]), select="majority", expected=True),
+        Strategy(MAJORITY): sample_policies(MAJORITY, select="majority", expected=True),
+        Strategy(EVERY_VOTE): sample_policies(MAJORITY, numbers_up_to(numbers[-1]), select="majority", expected=True),
         Strategy(ORACLE): [Oracle(name=f"any of {n}", of=(source.pool,), max_traces=n, expected=True) for n in numbers],
     }
     for name in verifiers:
-        plan[Strategy(BEST, name)] = samples(f"best by {name}", verifier=name, select="best", expected=True)
+        plan[Strategy(BEST, name)] = sample_policies(f"best by {name}", verifier=name, select="best", expected=True)
         if name in summed:
             keys: dict[str, Any] = {"verifier": name, "select": "weighted"}
             few, more = ([n for n in numbers if (n <= source.exact) is small] for small in (True, False))
-            votes = samples(f"by {name}", more, **keys, orders=source.orders, seed=source.seed)
-            plan[Strategy(WEIGHTED, name)] = [*samples(f"by {name}", few, **keys, expected=True), *votes]
+            votes = sample_policies(f"by {name}", more, **keys, orders=source.orders, seed=source.seed)
+            plan[Strategy(WEIGHTED, name)] = [*sample_policies(f"by {name}", few, **keys, expected=True), *votes]
     if source.probe is not None:
         plan[Strategy(PROBE)] = [first_attempt_policy(PROBE, source.probe)]
         if source.action is not None:

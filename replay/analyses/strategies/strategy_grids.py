@@ -46,14 +46,14 @@ class ConditionalStrategy:
         """Mask (E,) of the probes that are doubted at a threshold."""
         return np.asarray(~(self.score >= threshold))
 
-    def outcomes(self, threshold: float, column: int) -> tuple[np.ndarray, np.ndarray]:
+    def correctness_and_samples(self, threshold: float, column: int) -> tuple[np.ndarray, np.ndarray]:
         """Correctness and samples paid, (E,) each, at one threshold and at the n with place `column`."""
         fires = self.doubted_probes(threshold)
         return np.where(fires, self.then[:, column], self.probe), 1.0 + self.n[column] * fires
 
 
 @dataclass(frozen=True, eq=False)
-class _StrategyGrid:
+class _ThresholdGridMeans:
     """Exact means at T thresholds and N numbers of samples: `accuracy`, `samples` (T, N); `fired` (T,), a share."""
 
     thresholds: np.ndarray
@@ -63,7 +63,7 @@ class _StrategyGrid:
     fired: np.ndarray
 
 
-def threshold_grid(of: ConditionalStrategy, thresholds: np.ndarray) -> _StrategyGrid:
+def threshold_grid(of: ConditionalStrategy, thresholds: np.ndarray) -> _ThresholdGridMeans:
     """Exact means at every threshold and every n, by cumulative sums over the examples in the order of their scores."""
     order = np.argsort(np.where(np.isnan(of.score), -np.inf, of.score), kind="stable")
     gained = np.zeros((len(order) + 1, len(of.n)))
@@ -73,7 +73,7 @@ def threshold_grid(of: ConditionalStrategy, thresholds: np.ndarray) -> _Strategy
     acted = forced + np.searchsorted(known, thresholds, side="left")
     fired = acted / len(order)
     accuracy = (of.probe.sum() + gained[acted]) / len(order)
-    return _StrategyGrid(thresholds, of.n, accuracy, 1 + fired[:, None] * of.n, fired)
+    return _ThresholdGridMeans(thresholds, of.n, accuracy, 1 + fired[:, None] * of.n, fired)
 
 
 def grid_intervals(of: ConditionalStrategy, thresholds: np.ndarray, unit: np.ndarray, settings: Settings) -> MetricBand:
@@ -129,22 +129,22 @@ class VotesByScore:
     below: tuple[float, ...]
     votes: tuple[int, ...]
 
-    def columns(self, score: np.ndarray, n: np.ndarray) -> np.ndarray:
+    def places_of_sample_numbers(self, score: np.ndarray, n: np.ndarray) -> np.ndarray:
         """The place in `n` (E,) of each example's number of samples, -1 where the probe stands."""
         places = np.append(np.searchsorted(n, self.votes), -1).astype(np.int64)
         rung = np.searchsorted(np.asarray(self.below), score, side="right")
         return places[np.where(np.isnan(score), 0, rung)]
 
-    def outcomes(self, of: ConditionalStrategy) -> tuple[np.ndarray, np.ndarray]:
+    def correctness_and_samples(self, of: ConditionalStrategy) -> tuple[np.ndarray, np.ndarray]:
         """Correctness and samples paid, (E,) each, under the rule."""
-        column = self.columns(of.score, of.n)
+        column = self.places_of_sample_numbers(of.score, of.n)
         stands = column < 0
         votes_then = np.take_along_axis(of.then, np.maximum(column, 0)[:, None], axis=1)[:, 0]
         return np.where(stands, of.probe, votes_then), 1.0 + np.where(stands, 0, of.n[column])
 
-    def outcomes_by_coin(self, of: ConditionalStrategy) -> np.ndarray:
+    def correctness_by_coin(self, of: ConditionalStrategy) -> np.ndarray:
         """Correctness (E,) if a coin, not the score, says which examples get which number of samples."""
-        column = self.columns(of.score, of.n)
+        column = self.places_of_sample_numbers(of.score, of.n)
         share = np.bincount(column + 1, minlength=len(of.n) + 1) / len(column)
         return np.asarray(share[0] * of.probe + of.then @ share[1:])
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from replay.runs.saved.promise import Limit
+from replay.runs.saved.promise import MetricLimit
 from toolkit.columns import COLUMNS, OutcomeColumn, cost_named
 from toolkit.errors import InvalidError, UnknownError, argument
 from toolkit.stats.many.compare import ACCURACY
@@ -35,7 +35,7 @@ class Goal:
 
     metric: str | None
     smallest: bool
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[MetricLimit, ...] = ()
     baseline: str | None = None
     in_words: bool = False
 
@@ -47,10 +47,10 @@ def read_goal(text: str, columns: Sequence[OutcomeColumn] = COLUMNS) -> Goal:
     `columns` name the costs.
     """
     if (cheapest := _CHEAPEST.match(text)) is not None:
-        limit = Limit(ACCURACY, ">=", -float(cheapest[1]) / 100, "+")
+        limit = MetricLimit(ACCURACY, ">=", -float(cheapest[1]) / 100, "+")
         return Goal(None, True, (limit,), cheapest[2].strip('"'), in_words=True)
     if (most := _MOST.match(re.sub(r"(?<=\d),(?=\d{3})", "", text))) is not None:
-        limit = Limit(str(cost_named(most[2], columns).metric), "<=", float(most[1]))
+        limit = MetricLimit(str(cost_named(most[2], columns).metric), "<=", float(most[1]))
         return Goal(ACCURACY, False, (limit,), in_words=True)
     match = _GOAL.match(text)
     if match is None:
@@ -65,7 +65,7 @@ def with_metrics(goal: Goal, columns: Sequence[OutcomeColumn], known: Collection
     the `ranking` metric of the run in place of accuracy.
     """
 
-    def metric(name: str) -> str:
+    def outcome_metric(name: str) -> str:
         if goal.in_words and name == ACCURACY:
             return ranking
         try:
@@ -73,22 +73,22 @@ def with_metrics(goal: Goal, columns: Sequence[OutcomeColumn], known: Collection
         except UnknownError:
             return name
 
-    limits = tuple(replace(limit, metric=metric(limit.metric)) for limit in goal.limits)
-    return replace(goal, metric=None if goal.metric is None else metric(goal.metric), limits=limits)
+    limits = tuple(replace(limit, metric=outcome_metric(limit.metric)) for limit in goal.limits)
+    return replace(goal, metric=None if goal.metric is None else outcome_metric(goal.metric), limits=limits)
 
 
-def _parse_limit(part: str, text: str) -> Limit:
+def _parse_limit(part: str, text: str) -> MetricLimit:
     match = _LIMIT.match(part)
     if match is None:
         raise InvalidError(f"{argument('goal')}: cannot read `{part.strip()}` of `{text}`; write it like `{EXAMPLE}`")
     metric, sign, baseline, operation, change, percent, number = match.groups()
     metric = metric.strip('"')
     if baseline is None:
-        return Limit(metric, sign, float(number))
+        return MetricLimit(metric, sign, float(number))
     if operation is None:
-        return Limit(metric, sign, 0.0, "+")
+        return MetricLimit(metric, sign, 0.0, "+")
     amount = float(change) / (100 if percent else 1)
     if operation == "*":
-        return Limit(metric, sign, amount, "*")
+        return MetricLimit(metric, sign, amount, "*")
     amount = amount if operation == "+" else -amount
-    return Limit(metric, sign, 1 + amount, "*") if percent else Limit(metric, sign, amount, "+")
+    return MetricLimit(metric, sign, 1 + amount, "*") if percent else MetricLimit(metric, sign, amount, "+")

@@ -11,7 +11,7 @@ from replay.analyses.tune.goals import Goal
 from replay.data.choice import Choice
 from replay.runs.result.result import Result
 from replay.runs.saved.display import ranked_input
-from replay.runs.saved.promise import Limit
+from replay.runs.saved.promise import MetricLimit
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.show import IntervalCell, NumberWithInterval, table_of
 from toolkit.show.tables.html import paragraph, simulated_mark
@@ -152,7 +152,7 @@ def metric_word(metric: str, columns: Sequence[OutcomeColumn]) -> str:
     return column.label if column.unit == "currency" else metric
 
 
-def _limit_phrase(tuned: TuningResult, limit: Limit) -> str | None:
+def _limit_phrase(tuned: TuningResult, limit: MetricLimit) -> str | None:
     """A phrase on whether the reported examples keep a limit of the goal, by the ends of the interval."""
     result, name, baseline = tuned.report, tuned.best, tuned.report.baseline
     label = metric_column(limit.metric, result.columns).label

@@ -10,19 +10,19 @@ import polars as pl
 
 from replay.analyses.tune.goals import EXAMPLE, Goal, read_goal, with_metrics
 from replay.analyses.tune.tuned import EstimatedChoice, TuningResult, ranking_metric
-from replay.data.choice import Choice, Rows
+from replay.data.choice import Choice, UsedRows
 from replay.data.conditions import ids_where, read_examples, refuse_overlap
 from replay.data.contents import open_with_contents
-from replay.data.prices import columns_with, load_prices
-from replay.policies.base import Policy, errors_of
+from replay.data.prices import load_prices, priced_columns
+from replay.policies.base import Policy, policy_errors
 from replay.policies.suite import suite
 from replay.policies.toml import GivenPolicies, PolicyFile, load_policies
 from replay.runs.passes.learning import learning_conditions
-from replay.runs.passes.reuse import first_ids_text, gate_files, gates_fitted_on
+from replay.runs.passes.reuse import first_ids_text, gate_files_with_reuse, gates_fitted_on
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.runs.saved.display import ranked_input
-from replay.runs.saved.promise import Promise, policy_families
+from replay.runs.saved.promise import PromiseTests, policy_families
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import (
@@ -77,7 +77,7 @@ def tune(
     file = load_policies(
         suite(log, prices=prices, cost=options.get("cost")).text if policies is None else policies, rules
     )
-    columns = columns_with(file.prices if prices is None else load_prices(prices), file.measure)
+    columns = priced_columns(file.prices if prices is None else load_prices(prices), file.measure)
     parsed_goal = read_goal(goal, columns) if isinstance(goal, str) else goal
     baseline = parsed_goal.baseline if baseline is None else baseline
     if baseline is None and any(limit.relative for limit in parsed_goal.limits):
@@ -91,7 +91,7 @@ def tune(
     valued = set(development.summary.drop_nulls("estimate")["metric"])
     parsed_goal = with_metrics(parsed_goal, development.columns, valued, development.summariser.metric)
     _require_known_metrics(parsed_goal, development)
-    promise = Promise.promise_on_limits(parsed_goal.limits if parsed_goal.smallest else (), development)
+    promise = PromiseTests.tests_of_limits(parsed_goal.limits if parsed_goal.smallest else (), development)
     chosen, families = _choose_by_family(parsed_goal, development, baseline, promise)
     names = chosen["policy"].drop_nulls().to_list()
     if not names:
@@ -105,7 +105,7 @@ def tune(
     reported = run(log, reported_file, baseline=baseline, where=report, **options)
     best = _best_setting(parsed_goal, chosen, development)
     choice = Choice(
-        Rows(on, development.statistics.n), Rows(report, reported.statistics.n), best=best,
+        UsedRows(on, development.statistics.n), UsedRows(report, reported.statistics.n), best=best,
         tried=int(chosen["tried"].sum()),
     )  # fmt: skip
     estimated = None if promise is None else _choice_by_estimates(parsed_goal, development, promise, best, families)
@@ -134,9 +134,9 @@ def _refuse_learnt_on_reported(log: Log, policies: Sequence[Policy], ids: pl.Ser
         for learnt in learning_conditions(policy):
             first.setdefault(learnt, policy)
     for (key, condition), policy in first.items():
-        with errors_of(policy.name):
+        with policy_errors(policy.name):
             refuse_overlap(log, ids_where(log, condition, key), ids, key, condition, (whom, three))
-    gates = gate_files(policies)
+    gates = gate_files_with_reuse(policies)
     if not gates:
         return
     for gate, seen in gates_fitted_on(gates, read_examples(log, ids, ["question"]), log.digest()):
@@ -195,7 +195,7 @@ def _best_setting(goal: Goal, chosen: pl.DataFrame, development: Result) -> str:
 
 
 def _choose_by_family(
-    goal: Goal, result: Result, baseline: str | None, promise: Promise | None = None
+    goal: Goal, result: Result, baseline: str | None, promise: PromiseTests | None = None
 ) -> tuple[pl.DataFrame, int]:
     """The best feasible setting of every family, as a table; and of how many families a setting was tested for the
     promise.
@@ -228,8 +228,7 @@ def _choose_by_family(
 
 
 def _choice_by_estimates(
-    goal: Goal, development: Result, promise: Promise, best: str, families: int
+    goal: Goal, development: Result, promise: PromiseTests, best: str, families: int
 ) -> EstimatedChoice | None:
-    """The choice by estimates alone; None if it is the same as the promised one."""
     other = _best_setting(goal, _choose_by_family(goal, development, promise.baseline)[0], development)
-    return None if other == best else EstimatedChoice(other, promise.questions(other, families))
+    return None if other == best else EstimatedChoice(other, promise.questions_to_keep_limits(other, families))

@@ -144,11 +144,11 @@ class ComparedPolicies:
         body = [
             (one, other, IntervalCell(float(change), low, high, "†" * (method in FEW)), *more, *rest, *again)
             for more, (one, other, change, low, high, method, *rest) in zip(paid, rows.iter_rows(), strict=True)
-            for again in [self._other_samples_cells(one, other)]
+            for again in [self._another_run_cells(one, other)]
         ]
         below = [
             *self._cut_table_notes(pairs.height, limit, "pairs"),
-            *self._scope_notes(column),
+            *self._notes_on_examples_and_level(column),
             ColumnNote("p: two-sided and adjusted for all pairs, step by step, so it may tell apart where Δ does not.",
                        ("p_adjusted",)),
             ColumnNote("fixes, flips: examples on which the first, the second does better.", ("fixes", "flips")),
@@ -159,8 +159,8 @@ class ComparedPolicies:
         if rows["low"].null_count():
             below.append("No interval: fewer than three clusters, or of an F1 fewer than thirty fixes and flips.")
         below += [remark("no_diagnostics", "Policies that see gold are in no pair.")] if self.diagnostics else []
-        below += self._again_lines(rows["first"], rows["second"]) if self.fixed else []
-        below += self._whole_notes([self.metric])
+        below += self._another_run_lines(rows["first"], rows["second"]) if self.fixed else []
+        below += self._notes_without_single_intervals([self.metric])
         title = f"Pairs of policies on {self.title}, by {column.label}"
         return Table(
             title, columns, tuple(body), above=self._lines_above(), below=tuple(below), marks=self._csv_marks()
@@ -198,7 +198,7 @@ class ComparedPolicies:
             *self._pair_among_all_notes(),
             *self._same_questions_lines(),
             *([f"†: {'; '.join(mark_reasons(marks, self.clustered))}."] if marks else []),
-            *self._whole_notes(metrics["metric"]),
+            *self._notes_without_single_intervals(metrics["metric"]),
         ]
         title = f"{first} against {second} on {self.title}"
         return Table(
@@ -206,7 +206,6 @@ class ComparedPolicies:
         )
 
     def _pair_among_all_notes(self) -> Iterator[str]:
-        """Sentences on where the pair stands among all pairs."""
         column = metric_column(self.metric, self.columns)
         decimals, scale = _decimals_and_scale(column)
         form = NumberWithInterval(decimals, scale, signed=True)
@@ -220,13 +219,13 @@ class ComparedPolicies:
             yield remark("all_pairs", text)
         yield from self._left_out_notes()
 
-    def _other_samples_cells(self, first: str, second: str) -> tuple[IntervalCell | None, ...]:
+    def _another_run_cells(self, first: str, second: str) -> tuple[IntervalCell | None, ...]:
         """The cell of a pair in the column of other samples of the same questions; empty if there is no such column."""
         if not self.fixed:
             return ()
         return (None if self.same is None else self.same.variation_of(first, second).cell,)
 
-    def _again_lines(self, first: pl.Series, second: pl.Series) -> list[str]:
+    def _another_run_lines(self, first: pl.Series, second: pl.Series) -> list[str]:
         """Lines on the column of other samples: what its brackets are, and why cells are empty."""
         if self.same is None:
             return [f"{OTHER_SAMPLES}: – (policies of two results)."]
@@ -251,7 +250,7 @@ class ComparedPolicies:
     def _few_units_message(self) -> dict[str, str]:
         return FEW | FEW_CLUSTERS if self.clustered else FEW
 
-    def _scope_notes(self, column: OutcomeColumn) -> Iterator[str]:
+    def _notes_on_examples_and_level(self, column: OutcomeColumn) -> Iterator[str]:
         points, level = " in percentage points" * column.share, f"{100 * self.level:g} %"
         at_once = f"the {level} intervals of all {self.compared:,} pairs hold at once"
         intervals = at_once if self.compared > 1 else f"{level} intervals"
@@ -263,7 +262,7 @@ class ComparedPolicies:
         if self.left_out:
             yield f"{self.left_out:,} examples that only one of the results has are left out."
 
-    def _whole_notes(self, metrics: Iterable[str]) -> list[str]:
+    def _notes_without_single_intervals(self, metrics: Iterable[str]) -> list[str]:
         """Notes on the whole, and on sums of seconds if it shows any; without those on intervals of single values."""
         names = set(metrics)
         return [

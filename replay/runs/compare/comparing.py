@@ -37,7 +37,7 @@ from toolkit.stats.metrics.scan import Units
 
 
 @dataclass(frozen=True, eq=False)
-class _ComparedSide:
+class _ComparedResult:
     """A result as one side of a comparison, with the name that messages give it."""
 
     findings: Findings
@@ -48,7 +48,7 @@ class _ComparedSide:
         return self.findings.summariser.names
 
     @property
-    def undiagnostic_policies(self) -> list[int]:
+    def policies_without_gold(self) -> list[int]:
         """Numbers of the policies that could be used in service, since they see no gold."""
         return [number for number, one in enumerate(self.findings.policies) if not one.diagnostic]
 
@@ -73,9 +73,9 @@ def compare(
         raise RequiredError("name two policies to compare them, or none for all pairs")
     if first is not None and first == second and other is None:
         raise InvalidError(f"`{first}` would be compared with itself: name two policies")
-    sides = [_ComparedSide(one, "the result" if other is None else "the first result")]
-    sides += [] if other is None else [_ComparedSide(other, "the second result")]
-    whole = _JoinedSides.join_sides(sides, one.summariser.metric if metric is None else metric)
+    sides = [_ComparedResult(one, "the result" if other is None else "the first result")]
+    sides += [] if other is None else [_ComparedResult(other, "the second result")]
+    whole = _JoinedResults.join_results(sides, one.summariser.metric if metric is None else metric)
     pair = None
     if first is not None:
         behind = len(sides[0].names) if other is not None else 0
@@ -87,7 +87,7 @@ def compare(
 
 
 @dataclass(frozen=True, eq=False)
-class _JoinedSides:
+class _JoinedResults:
     """The policies of all sides, on the examples that every side has."""
 
     store: Store
@@ -98,7 +98,7 @@ class _JoinedSides:
     notes: tuple[Note, ...]
 
     @classmethod
-    def join_sides(cls, sides: Sequence[_ComparedSide], metric: str) -> _JoinedSides:
+    def join_results(cls, sides: Sequence[_ComparedResult], metric: str) -> _JoinedResults:
         """The policies of the sides. Raises ThinkbackError if they share no example, or differ in its gold."""
         ids = sides[0].findings.examples["example_id"]
         for side in sides[1:]:
@@ -114,7 +114,7 @@ class _JoinedSides:
         keys = [key for key in stores[0].keys if all(key in store.keys for store in stores)]
         parts = [(store, range(store.policies)) for store in stores]
         store = stores[0] if len(stores) == 1 else join_stores(parts, keys, len(labels or ()))
-        return cls(store, labels, metric, sides[0].findings.summariser.settings, ids, tuple(_first_side_notes(sides)))
+        return cls(store, labels, metric, sides[0].findings.summariser.settings, ids, tuple(_settings_notes(sides)))
 
 
 def differences_to_policy(pairs: pl.DataFrame, baseline: str) -> pl.DataFrame:
@@ -126,7 +126,7 @@ def differences_to_policy(pairs: pl.DataFrame, baseline: str) -> pl.DataFrame:
     return pl.concat([pairs, turned]).filter(second=baseline).rename({"first": "policy"})
 
 
-def _first_side_notes(sides: Sequence[_ComparedSide]) -> Iterator[Note]:
+def _settings_notes(sides: Sequence[_ComparedResult]) -> Iterator[Note]:
     """Notes where the second result has another setting of the statistics, since the first result's is used."""
     settings = [asdict(side.findings.summariser.settings) for side in sides]
     for name in ("level", "method", "resamples", "seed"):
@@ -135,7 +135,7 @@ def _first_side_notes(sides: Sequence[_ComparedSide]) -> Iterator[Note]:
             yield note("first_settings", f"`{name}` is that of the first result, {one}; the second has {other}")
 
 
-def _check_same_settings(sides: Sequence[_ComparedSide], ids: pl.Series) -> None:
+def _check_same_settings(sides: Sequence[_ComparedResult], ids: pl.Series) -> None:
     """Raise where the results measure success differently, or give shared examples other gold answers or clusters."""
     measures = [side.findings.provenance.get("measure", "correct") for side in sides]
     if measures[0] != measures[1]:
@@ -156,20 +156,20 @@ def _check_same_settings(sides: Sequence[_ComparedSide], ids: pl.Series) -> None
             )
 
 
-def _simultaneous_pairs(sides: Sequence[_ComparedSide]) -> tuple[np.ndarray, np.ndarray] | None:
+def _simultaneous_pairs(sides: Sequence[_ComparedResult]) -> tuple[np.ndarray, np.ndarray] | None:
     """The pairs that the limits cover at once, as numbers of policies; None where there are too many pairs."""
-    if sum(len(side.undiagnostic_policies) for side in sides) > MOST_PAIRED:
+    if sum(len(side.policies_without_gold) for side in sides) > MOST_PAIRED:
         return None
-    first = np.array(sides[0].undiagnostic_policies, np.int64)
+    first = np.array(sides[0].policies_without_gold, np.int64)
     if len(sides) == 1:
         one, other = np.triu_indices(len(first), 1)
         return first[one], first[other]
-    second = np.array(sides[1].undiagnostic_policies, np.int64) + len(sides[0].names)
+    second = np.array(sides[1].policies_without_gold, np.int64) + len(sides[0].names)
     return np.repeat(first, len(second)), np.tile(second, len(first))
 
 
 def _compared_policies(
-    whole: _JoinedSides, sides: Sequence[_ComparedSide], family: tuple[np.ndarray, np.ndarray] | None,
+    whole: _JoinedResults, sides: Sequence[_ComparedResult], family: tuple[np.ndarray, np.ndarray] | None,
     pair: tuple[int, int] | None, cost: str | None,
 ) -> ComparedPolicies:  # fmt: skip
     result, names = sides[0].findings, [name for side in sides for name in side.names]
@@ -211,7 +211,7 @@ def _compared_policies(
         and bool(summary.comparisons["identical"].any()),
         n=len(whole.ids),
         left_out=sum(len(side.findings.examples) - len(whole.ids) for side in sides),
-        diagnostics=any(len(side.undiagnostic_policies) < len(side.names) for side in sides),
+        diagnostics=any(len(side.policies_without_gold) < len(side.names) for side in sides),
         columns=result.columns,
         cost=column,
         level=whole.settings.level,
@@ -241,8 +241,7 @@ def _cost_by_policy(
     return column, {name: value if there else None for name, value, there in rows}
 
 
-def _few_cluster_warnings(whole: _JoinedSides) -> tuple[Note, ...]:
-    """Warnings that there are few clusters."""
+def _few_cluster_warnings(whole: _JoinedResults) -> tuple[Note, ...]:
     units = whole.store.unit
     notes = notes_on_units(len(units), len(np.unique(units)), Units(whole.store).kish)
     return tuple(one for one in notes if one.severity is Severity.WARNING)
@@ -254,7 +253,7 @@ def _distinct_names(first: str, second: str) -> tuple[str, ...]:
 
 
 def _summary_of_pair(
-    whole: _JoinedSides, result: Findings, pair: tuple[int, int], pair_names: tuple[str, ...]
+    whole: _JoinedResults, result: Findings, pair: tuple[int, int], pair_names: tuple[str, ...]
 ) -> Summary:
     """The statistics of two policies without the others, with the second as the baseline."""
     store = join_stores([(whole.store, pair)], whole.store.keys, len(whole.labels or ()))
@@ -265,7 +264,7 @@ def _summary_of_pair(
 
 
 def _pair_rows(
-    whole: _JoinedSides, sample: WholeSample, family: tuple[np.ndarray, np.ndarray], names: Sequence[str],
+    whole: _JoinedResults, sample: WholeSample, family: tuple[np.ndarray, np.ndarray], names: Sequence[str],
     pair: tuple[int, int] | None, better_first: bool,
 ) -> pl.DataFrame:  # fmt: skip
     """The rows of all pairs, or of the named one; the limits cover all pairs in either case.
@@ -325,7 +324,7 @@ def _metric_rows(summary: Summary, pair_names: tuple[str, ...]) -> pl.DataFrame:
     return rows.filter(pl.any_horizontal(pl.col("first", "second").is_not_null()))
 
 
-def _example_rows(whole: _JoinedSides, sides: Sequence[_ComparedSide], pair: tuple[int, int]) -> pl.DataFrame:
+def _example_rows(whole: _JoinedResults, sides: Sequence[_ComparedResult], pair: tuple[int, int]) -> pl.DataFrame:
     """The examples on which two policies differ in correctness or answer: fixes first, then flips, then the others."""
     columns = ["example_id", "correct", "answer"]
     names, owners = zip(*((name, side) for side in sides for name in side.names), strict=True)

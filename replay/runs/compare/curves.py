@@ -136,7 +136,7 @@ def measure_pool_curves(
     log, contents = open_with_contents(log)
     if pool is not None:
         contents.require_pool(pool)
-        contents.require_other_orders(pool, "its subsets cannot be compared")
+        contents.require_permutable_traces(pool, "its subsets cannot be compared")
     if verifier is not None:
         contents.require_verifier(verifier)
     sizes = _judged_trace_counts(log)
@@ -195,7 +195,7 @@ def _pool_curves(
     policies, incomparable, parts = [_policy_of_point(pool, curve).resolve(contents) for curve in plan], [], []
     for on in evaluators_by_block(log, contents, policies, examples, f"curves of {pool}"):
         parts.append(correctness_of_policies(on))
-        incomparable.append(on.block.pools[pool].incomparable)
+        incomparable.append(on.block.pools[pool].has_incomparable_answers)
     values, contested = np.concatenate(parts, axis=1), np.concatenate(incomparable)
     scored = np.isnan(values).mean(axis=1) <= 1 - MIN_SHARE
     numbers = [number for number, enough in enumerate(scored) if enough]
@@ -319,7 +319,6 @@ def _pair_rows_on_shared_examples(
     pool_curves: _PoolCurves, owners: Sequence[tuple[str, _CurvePoint]], lines: np.ndarray,
     groups: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]], settings: Settings,
 ) -> pl.DataFrame:  # fmt: skip
-    """The rows of some pairs, on the examples that have a value of every curve."""
     values = pool_curves.values[lines]
     whole = ~np.isnan(values).any(axis=0)
     if not whole.any():

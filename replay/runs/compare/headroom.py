@@ -144,7 +144,7 @@ class Headroom:
             yield "Saved without the parts of the gap: replay again, and save it with `headroom=True`."
 
 
-def _gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
+def _gap_parts_by_block(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
     """The parts of the gap of every policy on every example, block by block, from one pass over the log.
 
     `could` (P, parts) is filled with whether a policy's part could have been other than 0 on some example.
@@ -160,7 +160,7 @@ def _gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
             parts[:, path_part.number] = np.where(
                 path_part.on, _gap_parts(block, path_part.path, names), parts[:, path_part.number]
             )
-            could[path_part.number] |= _may_have_gap(block, path_part.path, names, path_part.on)
+            could[path_part.number] |= _may_have_gap_parts(block, path_part.path, names, path_part.on)
         for number in seeing:  # it knows gold, so what it has not chosen wrongly here it never would
             seeing[number] |= bool(np.nansum(parts[SELECTED, number]) > 0)
         ids = block.examples["example_id"].to_numpy()
@@ -187,7 +187,7 @@ def _gap_parts(block: LogBlock, path: PolicyPath, names: Sequence[str]) -> np.nd
     return np.where(np.isnan(path.outcome.correct), np.nan, np.where(np.abs(parts) < ROUNDING, 0.0, parts))
 
 
-def _may_have_gap(block: LogBlock, path: PolicyPath, names: Sequence[str], on: np.ndarray) -> np.ndarray:
+def _may_have_gap_parts(block: LogBlock, path: PolicyPath, names: Sequence[str], on: np.ndarray) -> np.ndarray:
     """Whether each part (parts,) of the gap may differ from 0 on any example in `on` (E,), by what a path pays.
 
     Nothing is stopped too early where every trace is paid for, and nothing is chosen wrongly of one trace alone.
@@ -245,7 +245,7 @@ def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl
     columns = [OutcomeColumn(name, rate=True, quality=True) for name in GAP]
     could = np.zeros((len(names), len(GAP)), bool)
     _, strata = source.plan.examples.resampling_units(source.plan.examples.frame)
-    store = Store.of_blocks(lambda: _gap_blocks(source, could), len(names), None, strata)
+    store = Store.of_blocks(lambda: _gap_parts_by_block(source, could), len(names), None, strata)
     summary = summarise(store, names, leaders=(), metric=GENERATION, columns=columns, settings=settings)
     keys = pl.DataFrame(
         {

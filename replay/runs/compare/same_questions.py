@@ -159,7 +159,7 @@ class SameQuestions:
         return Table(title, tuple(columns), tuple(rows), above=above, below=tuple(below), marks=marks)
 
 
-def _unknown_reason(policy: Policy, whole: Collection[str]) -> str:
+def _why_variation_unknown(policy: Policy, whole: Collection[str]) -> str:
     """Why it is not known what other samples would give of a policy; empty where it is."""
     if not policy.answers_from_samples:
         return NO_SAMPLES if policy.answers else NO_ANSWER
@@ -169,7 +169,7 @@ def _unknown_reason(policy: Policy, whole: Collection[str]) -> str:
 def same_questions(source: RunSource, policies: Sequence[Policy]) -> pl.DataFrame:
     """The frame of `SameQuestions` for some policies of a run and all pairs of them, from one pass over the log."""
     whole = source.plan.contents.whole
-    why = [_unknown_reason(one, whole) for one in policies]
+    why = [_why_variation_unknown(one, whole) for one in policies]
     known = [one for one, reason in zip(policies, why, strict=True) if not reason]
     if len(known) > MOST_PAIRED:
         known, why = [], [reason or MANY for reason in why]
@@ -178,13 +178,13 @@ def same_questions(source: RunSource, policies: Sequence[Policy]) -> pl.DataFram
         _, strata = source.plan.examples.resampling_units(source.plan.examples.frame)
         even = np.ones(len(source.plan.examples.frame))
         weight = even if strata is None or strata.weight is None else strata.weight
-        sums = SampleSums.sums_over_blocks(_small_blocks(source.plan, known), known, weight)
+        sums = SampleSums.sums_over_blocks(_blocks_of_few_examples(source.plan, known), known, weight)
     rows = [(one.name, None, None, None, None, reason) for one, reason in zip(policies, why, strict=True) if reason]
     others = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-    return others if sums is None else pl.concat([variation_rows(known, sums), others])
+    return others if sums is None else pl.concat([sample_variation_rows(known, sums), others])
 
 
-def variation_rows(policies: Sequence[Policy], sums: SampleSums) -> pl.DataFrame:
+def sample_variation_rows(policies: Sequence[Policy], sums: SampleSums) -> pl.DataFrame:
     """The rows of the frame for policies and all pairs of them, from the sums over questions."""
     rows: list[tuple[object, ...]] = []
     for number, one in enumerate(policies):
@@ -215,13 +215,13 @@ class SampleSums:
         pairs = np.zeros((size, size))
         sums = cls(0.0, np.zeros(size), pairs, pairs.copy(), np.zeros(size, bool))
         for block in parts:
-            sums._add_block(block, policies, weight[start : start + len(block.examples)])
+            sums._add_sums_of_block(block, policies, weight[start : start + len(block.examples)])
             start += len(block.examples)
         return sums
 
-    def _add_block(self, block: LogBlock, policies: Sequence[Policy], weight: Floats) -> None:
-        halves = _OrderHalves.halves_of_policies(policies)
-        first, second = halves.values(block)
+    def _add_sums_of_block(self, block: LogBlock, policies: Sequence[Policy], weight: Floats) -> None:
+        halves = _HalvesOfOrders.halves_of_policies(policies)
+        first, second = halves.correctness_of_halves(block)
         judged = np.asarray(~np.isnan(first + second).any(axis=0))
         weight = np.where(judged, weight, 0.0)
         self.weight += float(weight.sum())
@@ -232,7 +232,7 @@ class SampleSums:
         varied = np.zeros(first.shape, bool)
         for pool in sorted({one.pool_drawn_from for one in policies}):
             mine = np.flatnonzero([one.pool_drawn_from == pool for one in policies])
-            one, other = self._leave_one_out_moves(block, pool, halves.at_places(mine), mine, judged)
+            one, other = self._leave_one_out_changes(block, pool, halves.policies_at_places(mine), mine, judged)
             varied[mine] = (np.abs(one) > ROUNDING).any(axis=1)
             shape = len(mine), one.shape[1] * one.shape[2]
             cross = (one * weight).reshape(shape) @ (other * weight).reshape(shape).T
@@ -240,8 +240,8 @@ class SampleSums:
         alike = (~varied).astype(np.float64)
         self.varied += len(weight) - alike @ alike.T
 
-    def _leave_one_out_moves(
-        self, block: LogBlock, pool: str, halves: _OrderHalves, places: Ints, judged: np.ndarray
+    def _leave_one_out_changes(
+        self, block: LogBlock, pool: str, halves: _HalvesOfOrders, places: Ints, judged: np.ndarray
     ) -> tuple[Floats, Floats]:
         """How leaving out one trace changes correctness, times √((N − 1)/N), for both halves of orders: (policies,
         traces, examples) each.
@@ -252,7 +252,7 @@ class SampleSums:
         for index in range(traces):
             there, able = (index < size) & judged, np.flatnonzero(~self.lacking[places])
             if there.any() and len(able):
-                values = halves.at_places(able).values(
+                values = halves.policies_at_places(able).correctness_of_halves(
                     replace(block, pools={**block.pools, pool: logged.without_sample_index(index)})
                 )
                 self.lacking[places[able]] |= (np.isnan(values[0] + values[1]) & there).any(axis=1)
@@ -285,7 +285,7 @@ AT_ONCE = 2**24
 """The most numbers (traces × policies × examples) that are in memory at once."""
 
 
-def _small_blocks(plan: ReplayPlan, policies: Sequence[Policy]) -> Iterator[LogBlock]:
+def _blocks_of_few_examples(plan: ReplayPlan, policies: Sequence[Policy]) -> Iterator[LogBlock]:
     for block in read_blocks(plan, policies):
         traces = max(block.pools[one.pool_drawn_from].code.shape[1] for one in policies)
         step = max(1, AT_ONCE // (traces * len(policies)))
@@ -294,7 +294,7 @@ def _small_blocks(plan: ReplayPlan, policies: Sequence[Policy]) -> Iterator[LogB
 
 
 @dataclass(frozen=True, eq=False)
-class _OrderHalves:
+class _HalvesOfOrders:
     """Policies beside their means over the first half of their random orders; `share` (P, 1): of the orders that half
     has, 0 for an exact mean, which has no half.
     """
@@ -304,16 +304,16 @@ class _OrderHalves:
     share: Floats
 
     @classmethod
-    def halves_of_policies(cls, policies: Sequence[Policy]) -> _OrderHalves:
+    def halves_of_policies(cls, policies: Sequence[Policy]) -> _HalvesOfOrders:
         whole = tuple(one.filled(against=None) for one in policies)
         halves = [one.over_half_of_orders() or (one, 0.0) for one in whole]
         first = tuple(half.filled(name=f"{half.name}, half") if share else half for half, share in halves)
         return cls(whole, first, np.array([[share] for _, share in halves]))
 
-    def at_places(self, places: Ints) -> _OrderHalves:
+    def policies_at_places(self, places: Ints) -> _HalvesOfOrders:
         """The policies at some places."""
         policies, first = (tuple(of[i] for i in places) for of in (self.policies, self.first))
-        return _OrderHalves(policies, first, self.share[places])
+        return _HalvesOfOrders(policies, first, self.share[places])
 
     @property
     def half_difference_factor(self) -> Floats:
@@ -324,7 +324,7 @@ class _OrderHalves:
         """The mean (P, E) over all orders, from the means of both halves."""
         return np.asarray(self.share * first + (1 - self.share) * second)
 
-    def values(self, block: LogBlock) -> tuple[Floats, Floats]:
+    def correctness_of_halves(self, block: LogBlock) -> tuple[Floats, Floats]:
         """Correctness (P, E) by either half of the orders; NaN where the example is not covered."""
         on = Evaluator(block, list({one.name: one for one in (*self.policies, *self.first)}.values()))
         outcomes = ([on.outcome(one) for one in some] for some in (self.policies, self.first))

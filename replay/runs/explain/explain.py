@@ -456,7 +456,6 @@ class _PaidCalls:
 
 
 def _first_traces(order: Row, count: int) -> tuple[Trace, ...]:
-    """The first `count` traces of an order."""
     samples = order.get("samples", [])[:count]
     slices = order.get("slices") or [order.get("slice")] * len(samples)
     return tuple(zip(slices[:count], samples, strict=True))

@@ -112,7 +112,7 @@ def figure_rows(request: FigureRequest, most: int) -> tuple[list[Ranked], int]:
     return [row for row in rows if row.policy.name in subset], len(ranked) - len(subset)
 
 
-def draw_fitting_rows(
+def fitting_rows_drawer(
     figure: Callable[..., Figure], rows: Sequence[Any], always_drawn: Collection[str] = (),
     remarks: Sequence[str] = (), left_out: int = 0, what: tuple[str, str] = ("more policy", "more policies"),
     called: Mapping[str, str] | None = None, **look: Any,
@@ -129,7 +129,7 @@ def draw_fitting_rows(
         short = {texts[name]: text for name, text in names.items()}
         named = look | {"baseline": short.get(look["baseline"], look["baseline"])} if "baseline" in look else look
 
-        def figure_of(count: int) -> Figure:
+        def figure_of_first_rows(count: int) -> Figure:
             first = sorted(range(len(rows)), key=lambda number: rows[number].name not in always_drawn)[:count]
             more = left_out + len(rows) - len(first)
             note = "; ".join(
@@ -139,7 +139,7 @@ def draw_fitting_rows(
             chosen = [replace(row, name=short.get(row.name, row.name)) for row in chosen] if short else chosen
             return figure(chosen, note=note, title=title, width=width, **named)
 
-        return fit_on_page(figure_of, len(rows))
+        return fit_on_page(figure_of_first_rows, len(rows))
 
     return draw
 
@@ -163,7 +163,7 @@ def forest_data(request: FigureRequest) -> FigureData:
     scale = 100.0 if column.share else column.scale
     to_baseline = to_baseline and result.baseline is not None
     if to_baseline:
-        limits, stepwise = dict(_limits_to_baseline(result)), _apart_by_p_value(result)
+        limits, stepwise = dict(_limits_to_baseline(result)), _policies_apart_by_p_value(result)
     else:
         pairs = differences_to_policy(compare(result, None, None, None, None).pairs, baseline)
         limits, stepwise = (
@@ -200,7 +200,7 @@ def forest_data(request: FigureRequest) -> FigureData:
         "simulated": result.simulated,
     }
     must = {called[one] for one in (baseline, result.leader) if one in called}
-    return FigureData(frame, draw_fitting_rows(forest_figure, points, must, remarks, left_out, called=called, **look))
+    return FigureData(frame, fitting_rows_drawer(forest_figure, points, must, remarks, left_out, called=called, **look))
 
 
 def _scale_value(value: float | None, scale: float) -> float | None:
@@ -219,7 +219,7 @@ def _limits_to_baseline(result: Findings) -> Iterator[tuple[str, Limits]]:
             yield row.policy.name, (row.difference.estimate, row.difference.low, row.difference.high)
 
 
-def _apart_by_p_value(result: Findings) -> set[str]:
+def _policies_apart_by_p_value(result: Findings) -> set[str]:
     """The policies whose adjusted p-value is below 1 - level: they differ from the run's baseline."""
     tail = 1 - result.summariser.settings.level
     return {row.policy.name for row in rank(ranked_input(result)) if row.p_value is not None and row.p_value < tail}
@@ -279,7 +279,7 @@ def headroom_data(request: FigureRequest) -> FigureData:
     must = {called[one] for one in (room.baseline, room.oracle, result.leader) if one in called}
     accuracy = room.accuracy.rename({"metric": "measure"}).select(room.frame.columns)
     remarks = [*end_notes, *limits]
-    draw = draw_fitting_rows(gap_figure, bars, must, remarks, left_out, called=called, simulated=result.simulated)
+    draw = fitting_rows_drawer(gap_figure, bars, must, remarks, left_out, called=called, simulated=result.simulated)
     return FigureData(pl.concat([accuracy, room.frame]), draw)
 
 
@@ -326,7 +326,7 @@ def stopping_data(request: FigureRequest) -> FigureData:
     left_out = len(rows) - len(panel_rows)
     frame = counts.select("policy", "traces", "examples", "share")
     return FigureData(
-        frame, draw_fitting_rows(stopping_figure, panels, (), remarks, left_out, simulated=result.simulated)
+        frame, fitting_rows_drawer(stopping_figure, panels, (), remarks, left_out, simulated=result.simulated)
     )
 
 
@@ -366,14 +366,13 @@ def gates_data(request: FigureRequest) -> FigureData:
     )  # fmt: skip
     labels = {policy.sweep: policy.label or policy.sweep for policy in result.policies}
     named = [replace(curve, name=labels.get(curve.name, curve.name)) for curve in panels]
-    draw = draw_fitting_rows(
+    draw = fitting_rows_drawer(
         gates_figure, named, (), interval_notes, left_out, ("more gate", "more gates"), simulated=result.simulated
     )
     return FigureData(frame, draw)
 
 
 def _all_thresholds(result: Findings) -> Iterator[GateCurve]:
-    """The curves of gates with the threshold `all`."""
     if result.bands is None:
         return
     for (name,), rows in result.bands.partition_by("policy", as_dict=True, maintain_order=True).items():
@@ -418,14 +417,14 @@ def _swept_settings_curves(result: Findings) -> Iterator[GateCurve]:
 def _always_policy(result: Findings, gate: str) -> str:
     """The policy that does everywhere what a gate leads to; empty where the result has no such policy."""
 
-    def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    def unnamed(settings: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in settings.items() if key not in NAMING}
 
     named = {policy.name: policy.settings for policy in result.policies}
     then = named[gate].get("then")
     if not isinstance(then, Mapping):
         return ""
-    return next((name for name, settings in named.items() if plain(settings) == plain(then)), "")
+    return next((name for name, settings in named.items() if unnamed(settings) == unnamed(then)), "")
 
 
 def _base_accuracies(result: Findings, names: Sequence[str]) -> dict[str, tuple[float, float | None, float | None]]:
@@ -463,7 +462,7 @@ def positions_data(request: FigureRequest) -> FigureData:
             "`length`: use the stop `at_least` on a pool with positions"
         )
     panels = curves if request.policies else curves[:PANELS]
-    draw = draw_fitting_rows(
+    draw = fitting_rows_drawer(
         gates_figure, panels, (), ["every threshold"], len(curves) - len(panels), ("more policy", "more policies"),
         simulated=result.simulated, across="text seen, %",
     )  # fmt: skip

@@ -12,8 +12,8 @@ from replay.runs.figures.figure_data import (
     PANELS,
     FigureData,
     FigureRequest,
-    draw_fitting_rows,
     figure_rows,
+    fitting_rows_drawer,
     requested_policies,
 )  # fmt: skip
 from replay.runs.saved.display import policy_row
@@ -122,5 +122,5 @@ def buzzes_data(request: FigureRequest) -> FigureData:
     if not panels:
         raise EmptyError("no policy of the result acted on a text whose error has a known position")
     remarks = ["below the diagonal: before the error could be seen"]
-    draw = draw_fitting_rows(buzzes_figure, panels, (), remarks, left_out, simulated=result.simulated)
+    draw = fitting_rows_drawer(buzzes_figure, panels, (), remarks, left_out, simulated=result.simulated)
     return FigureData(frame.drop_nulls("position"), draw)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.needs import slice_name
-from replay.runs.figures.figure_data import PANELS, FigureData, FigureRequest, draw_fitting_rows, requested_policies
+from replay.runs.figures.figure_data import PANELS, FigureData, FigureRequest, fitting_rows_drawer, requested_policies
 from replay.runs.saved.paid_traces import SCORES, TRACES
 from toolkit.errors import EmptyError, UnsuitableError, argument
 from toolkit.log import Log, collect
@@ -47,7 +47,7 @@ def scores_data(request: FigureRequest) -> FigureData:
         raise EmptyError("no verifier scored a judged trace of these examples, so there is no distribution to draw")
     several = len({slice_ for (_, slice_), _ in ranked}) > 1
     if request.policies:
-        ranked = _groups_read(request, ranked)
+        ranked = _score_groups_read(request, ranked)
     panels = [_score_distribution(f"{by} on {on}" if several else str(by), mine) for (by, on), mine in ranked]
     remarks = [whose, "AUC: how often a right one scores above a wrong one"]
     drawn = panels if request.policies else panels[:PANELS]
@@ -57,7 +57,7 @@ def scores_data(request: FigureRequest) -> FigureData:
     left_out = len(panels) - len(drawn)
     return FigureData(
         frame,
-        draw_fitting_rows(
+        fitting_rows_drawer(
             distributions_figure, drawn, (), remarks, left_out, ("more", "more"), simulated=result.simulated
         ),
     )
@@ -66,10 +66,10 @@ def scores_data(request: FigureRequest) -> FigureData:
 Group = tuple[tuple[Any, ...], pl.DataFrame]
 
 
-def _groups_read(request: FigureRequest, groups: list[Group]) -> list[Group]:
+def _score_groups_read(request: FigureRequest, groups: list[Group]) -> list[Group]:
     """The (verifier, slice) groups that the named policies read."""
     names = requested_policies(request, request.result.policies)
-    words = [{*_texts_in(policy.settings)} for policy in request.result.policies if policy.name in names]
+    words = [{*_texts_in_settings(policy.settings)} for policy in request.result.policies if policy.name in names]
     matches = [
         ((by, on), rows)
         for (by, on), rows in groups
@@ -87,7 +87,7 @@ def _groups_read(request: FigureRequest, groups: list[Group]) -> list[Group]:
     return matches
 
 
-def _texts_in(value: Any) -> Iterator[str]:
+def _texts_in_settings(value: Any) -> Iterator[str]:
     """Every text in settings, however deep."""
     if isinstance(value, Mapping):
         value = [*value.values()]
@@ -95,7 +95,7 @@ def _texts_in(value: Any) -> Iterator[str]:
         yield value
     elif isinstance(value, list | tuple):
         for one in value:
-            yield from _texts_in(one)
+            yield from _texts_in_settings(one)
 
 
 def scores_of_log(log: Log, ids: pl.Series) -> pl.DataFrame:

@@ -91,7 +91,7 @@ def write_dashboard(
         if several:
             written = held.enter_context(replacing(beside, force))
             for number, one in enumerate(page_results):
-                for file, held_texts in one.examples.texts():
+                for file, held_texts in one.examples.texts_by_file():
                     text = texts_file(number, file, held_texts)
                     (written / f"{number}-{file}.js").write_text(text, encoding="ascii")
     return [page, beside] if several else [page]
@@ -115,7 +115,6 @@ def _result_names(paths: Sequence[Path]) -> list[str]:
 def _fitting_examples(
     result: Findings, folder: SavedFolder, data: Json, most: int, room: int, texts: bool
 ) -> _PageResult:
-    """The examples of a result for which the page has room."""
     names = [one["name"] for one in data["policies"]]
     while True:
         examples = _page_examples(result, folder, names, most, texts)
@@ -154,7 +153,7 @@ class _PageExamples:
     files: tuple[int, ...]
     sizes: tuple[int, ...]
 
-    def texts(self) -> Iterator[tuple[int, dict[int, Json]]]:
+    def texts_by_file(self) -> Iterator[tuple[int, dict[int, Json]]]:
         """Each file's number with, by the examples' numbers, `{question, traces: {slice: {sample: text}}}`."""
         if not self.files:
             return
@@ -168,7 +167,7 @@ class _PageExamples:
             else {}
         )
         known = pl.DataFrame({"example_id": self.ids, "place": range(len(self.ids)), "file": self.files})
-        for begin, end in _read_at_once(self.sizes):  # all texts may be too many for memory, and a scan takes a while
+        for begin, end in _file_ranges(self.sizes):  # all texts may be too many for memory, and a scan takes a while
             some = known.filter(pl.col("file").is_between(begin, end, closed="left"))
             mine = pl.col("example_id").is_in(some["example_id"].implode())
             rows = collect(scan.filter(mine).drop_nulls("text")).join(some, on="example_id", maintain_order="left")
@@ -184,7 +183,7 @@ class _PageExamples:
                 yield file, entries
 
 
-def _read_at_once(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _file_ranges(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Ranges of files, each with as many as memory may hold."""
     begin, held = 0, 0
     for file, size in enumerate(sizes):
@@ -215,12 +214,12 @@ def _page_examples(
         "ids": [*map(printable, frame["example_id"])],
         "gold": [words.number_of_answer(gold) for gold in frame["gold"]],
         "asked": _question_texts(frame, folder),
-        "seen": _of_texts(frame, folder, "gold_position"),
+        "seen": _word_counts_of_texts(frame, folder, "gold_position"),
         "by": {printable(name): [None if one is None else printable(str(one)) for one in frame[name]]
                for name in _grouping_columns(result)},
         "outcomes": _outcome_rows(result, folder, frame, names, words),
         "paths": _paid_paths(folder, frame, names, words) if traces else None,
-        "length": _of_texts(frame, folder, "length"),
+        "length": _word_counts_of_texts(frame, folder, "length"),
         "rows": row_pictures(result, folder, frame["example_id"].to_list(), names, words.number_of_answer)
                 if traces else None,
     }  # fmt: skip
@@ -333,7 +332,7 @@ def _question_texts(frame: pl.DataFrame, folder: SavedFolder) -> list[str | None
     return [None if text is None else printable(text[:EXCERPT]) for text in rows["question"]]
 
 
-def _of_texts(frame: pl.DataFrame, folder: SavedFolder, column: str) -> list[int | None] | None:
+def _word_counts_of_texts(frame: pl.DataFrame, folder: SavedFolder, column: str) -> list[int | None] | None:
     """A column of the examples of unfolding texts: the word from which on the error can be seen, or how many words a
     text has; None where the result has no such column.
     """
@@ -392,13 +391,13 @@ def _paid_paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], 
     """The paid traces, their orders and where each policy stopped, as columns of numbers."""
     order = pl.DataFrame({"example_id": frame["example_id"], "row": range(len(frame))})
 
-    def mine(name: str) -> pl.DataFrame:
+    def rows_of_page_examples(name: str) -> pl.DataFrame:
         scan = pl.scan_parquet(folder.verified_path(f"{name}.parquet"))
         scan = scan.select(pl.all().exclude("text", "trace_id")) if name == TRACES else scan
         rows = collect(scan.filter(pl.col("example_id").is_in(frame["example_id"].implode())))
         return rows.join(order, on="example_id", how="inner").sort("row", maintain_order=True)
 
-    traces, scores, orders, stops = map(mine, (TRACES, SCORES, ORDERS, STOPS))
+    traces, scores, orders, stops = map(rows_of_page_examples, (TRACES, SCORES, ORDERS, STOPS))
     stops = stops.drop_nulls("order")  # a gate that verifies goes along none
     slices = sorted({*traces["slice"], *orders["slice"], *stops["chosen_slice"].drop_nulls()})
     verifiers = sorted({*scores["verifier"], *stops["verifier"].drop_nulls()})
@@ -408,7 +407,7 @@ def _paid_paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], 
         "policy": {name: place for place, name in enumerate(names)},
     }
 
-    def codes(values: pl.Series, of: str) -> list[int]:
+    def numbers_of_names(values: pl.Series, of: str) -> list[int]:
         return [-1 if value is None else known[of].get(value, -1) for value in values]
 
     tokens = pl.sum_horizontal(pl.col("prompt_tokens", "completion_tokens"), ignore_nulls=False)
@@ -419,7 +418,7 @@ def _paid_paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], 
         "rules": [*map(printable, rules)],
         "traces": {
             "row": traces["row"].to_list(),
-            "slice": codes(traces["slice"], "slice"),
+            "slice": numbers_of_names(traces["slice"], "slice"),
             "sample": traces["sample"].to_list(),
             "answer": [words.number_of_answer(word) for word in traces["answer"]],
             "correct": json_numbers(traces["correct"].cast(pl.Float64)),
@@ -427,20 +426,20 @@ def _paid_paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], 
         },
         "scores": {
             "row": scores["row"].to_list(),
-            "slice": codes(scores["slice"], "slice"),
+            "slice": numbers_of_names(scores["slice"], "slice"),
             "sample": scores["sample"].to_list(),
-            "verifier": codes(scores["verifier"], "verifier"),
+            "verifier": numbers_of_names(scores["verifier"], "verifier"),
             "score": [None if score is None else json_number(float(f"{score:.4g}")) for score in scores["score"]],
             "tokens": json_numbers(scores["verification_tokens"].cast(pl.Float64)),
         },
         "orders": {
             "row": orders["row"].to_list(),
             "order": orders["order"].to_list(),
-            "slice": codes(orders["slice"], "slice"),
+            "slice": numbers_of_names(orders["slice"], "slice"),
             "rule": [rules.index(rule) for rule in orders["rule"]],
             "samples": orders["samples"].to_list(),
             "slices": [
-                None if names is None else codes(pl.Series(names, dtype=pl.String), "slice")
+                None if names is None else numbers_of_names(pl.Series(names, dtype=pl.String), "slice")
                 for names in orders["slices"].to_list()
             ],
             "spent": [
@@ -450,11 +449,11 @@ def _paid_paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], 
         },
         "stops": {
             "row": stops["row"].to_list(),
-            "policy": codes(stops["policy"], "policy"),
+            "policy": numbers_of_names(stops["policy"], "policy"),
             **{name: stops[name].to_list() for name in ("part", "order", "steps", "generated", "verified")},
-            "verifier": codes(stops["verifier"], "verifier"),
+            "verifier": numbers_of_names(stops["verifier"], "verifier"),
             "checks": [-1 if stop is None else stop for stop in stops["verification_order"]],
-            "slice": codes(stops["chosen_slice"], "slice"),
+            "slice": numbers_of_names(stops["chosen_slice"], "slice"),
             "sample": [-1 if stop is None else stop for stop in stops["chosen_sample"]],
         },
     }

@@ -48,7 +48,7 @@ def result_data(result: Findings, folder: SavedFolder, name: str) -> Json:
     curves = pl.read_parquet(folder.verified_path("curves.parquet")) if folder.has_file("curves.parquet") else None
     return {
         "name": printable(name), "log": printable(result.log_name),
-        "takeaway": None if sentence is None else _in_plain_text(sentence), "basis": basis_sentences(result),
+        "takeaway": None if sentence is None else _in_plain_text(sentence), "basis": sentences_on_basis(result),
         "n": result.statistics.n, "level": result.summariser.settings.level, "metric": result.summariser.metric,
         "cost": str(results.cost.metric), "metrics": [*_metric_entries(results, rows)],
         "noFront": no_frontier(results) if rows else "the result has no policy",
@@ -58,12 +58,12 @@ def result_data(result: Findings, folder: SavedFolder, name: str) -> Json:
         "sweeps": [*_sweep_entries(result, rows, number)], "headroom": _headroom_data(result, folder, number),
         "curves": None if curves is None else _curve_entries(curves),
         "warnings": [*[SIMULATED] * result.simulated, *_in_plain_texts(above, but=SIMULATED)],
-        "notes": [*_in_plain_texts([*below, *_other_samples(result, folder)], but=sentence)],
-        "leftOut": [*_left_out(result)],
+        "notes": [*_in_plain_texts([*below, *_another_run_lines(result, folder)], but=sentence)],
+        "leftOut": [*_policies_and_examples_left_out(result)],
     }  # fmt: skip
 
 
-def _other_samples(result: Findings, folder: SavedFolder) -> Iterator[str]:
+def _another_run_lines(result: Findings, folder: SavedFolder) -> Iterator[str]:
     """Lines on what other samples of the same questions would show of the best policies, if that is saved."""
     if folder.has_file(SAME_QUESTIONS):
         frame = pl.read_parquet(folder.verified_path(SAME_QUESTIONS))
@@ -87,7 +87,7 @@ def json_numbers(values: pl.Series) -> list[float | None]:
     return [json_number(value) for value in values]
 
 
-def basis_sentences(result: Findings) -> str:
+def sentences_on_basis(result: Findings) -> str:
     """A few sentences on what the numbers of a result are based on."""
     settings, provenance = result.summariser.settings, result.provenance
     policies, examples = counted(len(result.policies), "policy", "policies"), counted(result.statistics.n, "example")
@@ -125,7 +125,6 @@ def _metric_entries(results: RankedInput, rows: Sequence[Ranked]) -> Iterator[Js
 
 
 def _number_format(column: OutcomeColumn) -> Json:
-    """The number format of a metric."""
     return {
         "label": printable(column.heading),
         "axis": printable(column.axis_label if column.cost and not column.share else column.heading),
@@ -208,7 +207,7 @@ def _pair_differences(
         for base in _baseline_places(rows, first, usual, most) if base in value
     }  # fmt: skip
     if len(value) > 1:
-        _tell_all_pairs(differences, result, rows, number)
+        _add_limits_of_all_pairs(differences, result, rows, number)
     if results.baseline in number and (baseline := number[str(results.baseline)]) in differences:
         _add_baseline_limits(differences[baseline], rows, results.level)
     return {
@@ -238,7 +237,7 @@ def _baseline_places(rows: Sequence[Ranked], first: Sequence[int], usual: Sequen
 PairColumns = dict[int, list[Json | None]]
 
 
-def _tell_all_pairs(
+def _add_limits_of_all_pairs(
     differences: PairColumns, result: Findings, rows: Sequence[Ranked], number: Mapping[str, int]
 ) -> None:
     """Add limits that hold for all pairs, and fixes and flips, if the policies are few enough for all pairs."""
@@ -307,7 +306,6 @@ def _all_thresholds(sweep: str, members: Sequence[Any], rows: pl.DataFrame, numb
 
 
 def _distinct_sorted(values: Sequence[Any]) -> list[Any]:
-    """The distinct values, sorted where they are numbers."""
     distinct = list(dict.fromkeys(values))
     plain = all(isinstance(value, int | float) and not isinstance(value, bool) for value in distinct)
     return sorted(distinct) if plain else distinct
@@ -346,7 +344,7 @@ def _curve_entries(curves: pl.DataFrame) -> list[Json]:
     ]
 
 
-def _left_out(result: Findings) -> Iterator[tuple[str, str, str]]:
+def _policies_and_examples_left_out(result: Findings) -> Iterator[tuple[str, str, str]]:
     for name, why in result.dropped.items():
         yield "policy", printable(name), _in_plain_text(why)
     for name, why in result.excluded.items():

@@ -23,14 +23,14 @@ LONGEST = 2_000
 """The most characters of what is told of a round."""
 
 
-class Number(Protocol):
+class TextNumbering(Protocol):
     """Gives each distinct text a number, -1 for none; of a longer one the page has `most` characters."""
 
     def __call__(self, word: str | None, most: int = ...) -> int: ...
 
 
 def row_pictures(
-    result: Findings, folder: SavedFolder, ids: Sequence[str], names: Sequence[str], number: Number
+    result: Findings, folder: SavedFolder, ids: Sequence[str], names: Sequence[str], number: TextNumbering
 ) -> Json | None:
     """The rows of the examples `ids` and what the policies, numbered as in `names`, made of them, by table; None where
     the result has no such rows.
@@ -44,15 +44,14 @@ def row_pictures(
     order = pl.DataFrame({"example_id": ids}, schema={"example_id": pl.String}).with_row_index("place")
     examples = result.examples.join(order, on="example_id", how="inner").sort("place")
     return {
-        table: _table(folder, table, examples, members, names, number) for table, members in by_table.items()
+        table: _paid_table_rows(folder, table, examples, members, names, number) for table, members in by_table.items()
     } or None  # fmt: skip
 
 
-def _table(
+def _paid_table_rows(
     folder: SavedFolder, table: str, examples: pl.DataFrame, policies: Mapping[str, Policy], names: Sequence[str],
-    number: Number,
+    number: TextNumbering,
 ) -> Json:  # fmt: skip
-    """The rows of a table and the paid ones of each policy."""
     block = saved_block(folder, table, examples)
     pools = {pool: rows for (_, pool), rows in block.tables.items()}
     example = np.concatenate([rows.example for rows in pools.values()])
@@ -80,19 +79,19 @@ def _table(
             "paid": paid, **by_place}  # fmt: skip
 
 
-def _column(name: str) -> Callable[[pl.DataFrame, Number], list[Any]]:
+def _reader(name: str) -> Callable[[pl.DataFrame, TextNumbering], list[Any]]:
     """Reads a column: numbers as they are, texts as numbers of texts."""
 
-    def values(frame: pl.DataFrame, number: Number) -> list[Any]:
+    def column_values(frame: pl.DataFrame, number: TextNumbering) -> list[Any]:
         if name not in frame.columns:
             return [None] * len(frame)
         column = frame[name]
         return [number(text) for text in column] if column.dtype == pl.String else json_numbers(column.cast(pl.Float64))
 
-    return values
+    return column_values
 
 
-def _answers(frame: pl.DataFrame, number: Number) -> list[Any]:
+def _clusters(frame: pl.DataFrame, number: TextNumbering) -> list[Any]:
     """The clusters of each round, the most frequent first: [cluster, number of its first answer, answers]."""
     rounds = []
     for clusters, answers in frame.select("clusters", "answers").iter_rows():
@@ -103,12 +102,12 @@ def _answers(frame: pl.DataFrame, number: Number) -> list[Any]:
     return rounds
 
 
-COLUMNS: dict[str, dict[str, Callable[[pl.DataFrame, Number], list[Any]]]] = {
+COLUMNS: dict[str, dict[str, Callable[[pl.DataFrame, TextNumbering], list[Any]]]] = {
     "rounds": {
-        "hop": _column("hop"), "round": _column("round"), "question": _column("sub_question"), "answers": _answers,
+        "hop": _reader("hop"), "round": _reader("round"), "question": _reader("sub_question"), "answers": _clusters,
     },
     "checks": {
-        name: _column(column)
+        name: _reader(column)
         for name, column in {
             "claim": "claim", "round": "round", "stage": "stage", "position": "position", "verdict": "verdict",
             "confidence": "confidence", "matches": "matches_error", "text": "claim_text",

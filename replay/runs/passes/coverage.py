@@ -312,7 +312,6 @@ def _note_without_answers(valid: Mapping[str, int], actions: Mapping[str, Action
 
 
 def _note_outside_labels(outside: Counter[str]) -> Iterator[Note]:
-    """A note on answers outside the label space."""
     if outside:
         most_first = sorted(outside, key=lambda answer: (-outside[answer], answer))
         yield note(

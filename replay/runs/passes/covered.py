@@ -57,19 +57,18 @@ def replay_covered(
     coverage = coverage_of_pass(pass_result, reported, needs_of_policies(reported.policies, plan.contents), baseline)
     dropped = undercovered_reasons(coverage)
     if dropped:
-        remaining = _policies_not_dropped(reported, dropped, plan, strict)
+        remaining = _remove_dropped_policies(reported, dropped, plan, strict)
         remaining_coverage = coverage_of_pass(
             pass_result, remaining, needs_of_policies(remaining.policies, plan.contents), baseline
         )
         coverage = replace(remaining_coverage, dropped=dropped)
         reported = remaining
     coverage.require_examples(plan.log.address)
-    decided = _with_acting(pass_result, reported, coverage.keep)
+    decided = _with_examples_acted_on(pass_result, reported, coverage.keep)
     return CoveredRun(coverage, CoveredOutcomes(pass_result, decided, plan.examples, coverage.keep), sweeps)
 
 
 def _pass_over_log(plan: ReplayPlan, policies: Sequence[Policy]) -> PassResult:
-    """The one pass over the log."""
     versions = PolicyVersions.versions_of_policies(policies)
     every = versions.evaluated_policies
     pass_result = PassResult(versions, number_columns(every, plan.prices is not None))
@@ -106,7 +105,7 @@ def _with_single_thresholds(
     return ReportedPolicies(tuple(policies), np.stack(places), acting), tuple(sweeps)
 
 
-def _policies_not_dropped(
+def _remove_dropped_policies(
     reported: ReportedPolicies, dropped: Mapping[str, str], plan: ReplayPlan, strict: bool
 ) -> ReportedPolicies:
     """The policies that are not dropped. Raises where none may be dropped, or one is compared with a dropped one."""
@@ -127,8 +126,7 @@ def _policies_not_dropped(
     return reported.with_numbers(numbers)
 
 
-def _with_acting(pass_result: PassResult, reported: ReportedPolicies, keep: np.ndarray) -> ReportedPolicies:
-    """The policies with the compared examples on which ranking policies act."""
+def _with_examples_acted_on(pass_result: PassResult, reported: ReportedPolicies, keep: np.ndarray) -> ReportedPolicies:
     rankings = pass_result.versions.rankings
     if not rankings:
         return reported

@@ -165,7 +165,7 @@ def threshold_means(branches: GateBranches, columns: Iterable[str] = CURVE) -> p
     return pl.DataFrame({"threshold": thresholds, **values})
 
 
-def chosen_points(count: int, most: int = MOST_POINTS) -> np.ndarray:
+def spread_places(count: int, most: int = MOST_POINTS) -> np.ndarray:
     """Places of at most `most` of `count` thresholds, evenly spread, with the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
@@ -178,9 +178,9 @@ def band_table(branches: GateBranches, settings: Settings, thresholds: np.ndarra
     among the examples acted on.
     """
     every = branches.thresholds()
-    thresholds = every[chosen_points(len(every))] if thresholds is None else thresholds
-    metric_bands = _without_interventions(
-        bands_by_metric(_flips_among_acted(branches.gate_steps(thresholds, BANDED)), settings)
+    thresholds = every[spread_places(len(every))] if thresholds is None else thresholds
+    metric_bands = _zero_rates_at_never(
+        bands_by_metric(_with_flips_among_acted_on(branches.gate_steps(thresholds, BANDED)), settings)
     )
     frames = [
         pl.DataFrame(
@@ -198,7 +198,7 @@ def band_table(branches: GateBranches, settings: Settings, thresholds: np.ndarra
     return pl.concat(frames)
 
 
-def _without_interventions(metric_bands: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
+def _zero_rates_at_never(metric_bands: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
     """Bands whose rates at the first threshold, never, are exactly 0: there is no intervention."""
     acts = metric_bands["intervened"].estimate
     never = (np.arange(len(acts)) == 0) & (acts == 0)
@@ -214,8 +214,7 @@ def _without_interventions(metric_bands: Mapping[str, MetricBand]) -> dict[str, 
     return result
 
 
-def _flips_among_acted(steps: GateSteps) -> GateSteps:
-    """The steps with the flips among the examples acted on, of those that are judged."""
+def _with_flips_among_acted_on(steps: GateSteps) -> GateSteps:
     if "flip" not in steps.base:
         return steps
     unjudged = np.isnan(steps.base["flip"]) | np.isnan(steps.fired["flip"])
@@ -244,7 +243,7 @@ class ThresholdSweep:
             thresholds = branches.thresholds_at_shares(gate.shares)
             return cls(gate, branches, thresholds, len(thresholds))
         every = branches.thresholds()
-        return cls(gate, branches, every[chosen_points(len(every))], len(every))
+        return cls(gate, branches, every[spread_places(len(every))], len(every))
 
     def policies(self) -> Iterator[Policy]:
         """The policies with one of the thresholds each."""

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.data.conditions import ids_where, read_examples, refuse_overlap, refuse_reuse
+from replay.data.conditions import ids_where, read_examples, refuse_calibration_on_learnt, refuse_overlap
 from replay.data.contents import Contents
 from replay.data.fitted_scores import fold_of_each_example
 from replay.data.read import BlockRequest, read_block
-from replay.policies.base import Policy, errors_of, needs_of_policies, policy_and_parts
+from replay.policies.base import Policy, needs_of_policies, policy_and_parts, policy_errors
 from replay.policies.toml import PolicyFile
 from replay.runs.passes.example_set import ExampleSet, select_examples
 from replay.runs.passes.reuse import check_reuse, notes_on_out_of_fold, notes_on_training_rows
@@ -86,7 +86,7 @@ class _PolicyFitter:
         """The `settings` after `fit`, computed once for all policies that share the key `same`."""
         key = (settings.key, settings, *same)
         if key not in self._fitted:
-            with errors_of(policy.name):
+            with policy_errors(policy.name):
                 self._fitted[key] = fit(self._development_rows(policy, settings), settings)
         return self._fitted[key]
 
@@ -94,8 +94,10 @@ class _PolicyFitter:
         """Raise where a policy would set thresholds on examples that it learns a score from."""
         for settings in (learn for learn in policy.learned_settings if learn.calibrates):
             for learnt in (learn for learn in policy.learned_settings if not learn.calibrates):
-                with errors_of(policy.name):
-                    refuse_reuse(self.log, (f"{learnt.key}.on", learnt.on), (f"{settings.key}.on", settings.on))
+                with policy_errors(policy.name):
+                    refuse_calibration_on_learnt(
+                        self.log, (f"{learnt.key}.on", learnt.on), (f"{settings.key}.on", settings.on)
+                    )
 
     def _development_rows(self, policy: Policy, settings: LearnedSetting) -> LogBlock:
         condition, needs = settings.on, needs_of_policies([policy], self.contents)

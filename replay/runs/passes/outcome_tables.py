@@ -28,7 +28,7 @@ class OutcomeGroup:
         return slice(None) if self.ways is None else self.ways.example
 
 
-def grouped(outcomes: Sequence[tuple[Outcome, Ints | None]]) -> Iterator[OutcomeGroup]:
+def group_outcomes(outcomes: Sequence[tuple[Outcome, Ints | None]]) -> Iterator[OutcomeGroup]:
     """The versions that share an outcome, which has some examples (E,) of each; then those with one of their own."""
     sharing: dict[int, list[int]] = {}
     for number, (outcome, examples) in enumerate(outcomes):
@@ -44,10 +44,10 @@ def grouped(outcomes: Sequence[tuple[Outcome, Ints | None]]) -> Iterator[Outcome
             grouped_numbers.update(numbers)
     rest = [number for number in range(len(outcomes)) if number not in grouped_numbers]
     if rest:
-        yield OutcomeGroup(np.array(rest), tuple(_at(*outcomes[number]) for number in rest))
+        yield OutcomeGroup(np.array(rest), tuple(_outcome_at_examples(*outcomes[number]) for number in rest))
 
 
-def _at(outcome: Outcome, examples: Ints | None) -> Outcome:
+def _outcome_at_examples(outcome: Outcome, examples: Ints | None) -> Outcome:
     return outcome if examples is None else outcome.at_examples(examples)
 
 
@@ -102,7 +102,7 @@ class OutcomeTables:
     groups: tuple[_GroupTables, ...]
 
     @classmethod
-    def of(
+    def of_groups(
         cls, groups: Sequence[OutcomeGroup], columns: Callable[[OutcomeGroup], Mapping[str, SpilledTable]]
     ) -> OutcomeTables:
         """The tables of groups, whose columns are computed by `columns`."""
@@ -118,7 +118,7 @@ class OutcomeTables:
         return any(group.ways is not None for group in self.groups)
 
     @cached_property
-    def _group(self) -> tuple[Ints, Ints]:
+    def _group_and_place(self) -> tuple[Ints, Ints]:
         """The group of each version, and its place there, (V,) each."""
         size = sum(len(group.versions) for group in self.groups)
         number, place = np.zeros(size, np.int64), np.zeros(size, np.int64)
@@ -131,28 +131,27 @@ class OutcomeTables:
         if len(self.groups) == 1:
             return self.groups[0].values(name, versions, start, stop)
         out = np.empty((len(versions), stop - start))
-        for group, on, rows in self._parts(versions):
+        for group, on, rows in self._versions_by_group(versions):
             out[on] = group.values(name, rows, start, stop)
         return out
 
-    def _parts(self, versions: Ints) -> Iterator[tuple[_GroupTables, Ints, Ints]]:
+    def _versions_by_group(self, versions: Ints) -> Iterator[tuple[_GroupTables, Ints, Ints]]:
         """The groups of some versions: which of them are in each, and their places there."""
-        number, place = self._group
+        number, place = self._group_and_place
         for which, group in enumerate(self.groups):
             on = np.flatnonzero(number[versions] == which)
             if len(on):
                 yield group, on, place[versions[on]]
 
     @cached_property
-    def _begin(self) -> Ints:
-        """The number of the first outcome of each group, and that of all."""
+    def _first_outcome_of_group(self) -> Ints:
         return np.cumsum([0, *(group.size for group in self.groups)])
 
     def rows(self, versions: Ints, start: int, stop: int) -> Ints:
         """The numbers of the outcomes of some versions on some examples, (versions, E); equal where they are shared."""
         out = np.empty((len(versions), stop - start), np.int64)
-        begin = dict(zip(map(id, self.groups), self._begin.tolist(), strict=False))
-        for group, on, rows in self._parts(versions):
+        begin = dict(zip(map(id, self.groups), self._first_outcome_of_group.tolist(), strict=False))
+        for group, on, rows in self._versions_by_group(versions):
             out[on] = group.rows(rows, start, stop) + begin[id(group)]
         return out
 
@@ -162,9 +161,9 @@ class OutcomeTables:
             return self.groups[0].at_rows(name, rows)
         rows = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
         out = np.empty(len(rows))
-        which = np.searchsorted(self._begin, rows, "right") - 1
+        which = np.searchsorted(self._first_outcome_of_group, rows, "right") - 1
         for number, group in enumerate(self.groups):
             on = which == number
             if on.any():
-                out[on] = group.at_rows(name, rows[on] - self._begin[number])
+                out[on] = group.at_rows(name, rows[on] - self._first_outcome_of_group[number])
         return out

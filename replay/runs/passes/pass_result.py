@@ -21,7 +21,7 @@ from replay.engine.outcome import MIXED, Outcome
 from replay.policies.base import Evaluator, policy_and_parts
 from replay.policies.remarks import PayableVerifications, RemarkKind
 from replay.runs.passes.gate_sweep import SWEPT, BranchBlock, branch_block
-from replay.runs.passes.outcome_tables import OutcomeGroup, OutcomeTables, grouped
+from replay.runs.passes.outcome_tables import OutcomeGroup, OutcomeTables, group_outcomes
 from replay.runs.passes.passes import outcome_values
 from replay.runs.passes.versions import PolicyVersions
 from toolkit.errors import InvalidError, MismatchError
@@ -102,7 +102,7 @@ class PassResult:
         """Replay every version on the next block."""
         evaluator = Evaluator(block, self.versions.evaluated_policies)
         outcomes = self.versions.outcomes(evaluator)
-        groups = list(grouped(outcomes))
+        groups = list(group_outcomes(outcomes))
         apart = next((group for group in groups if group.ways is None), None)
         shares = None if apart is None else _row_shares(apart)
         words = {id(group): np.stack([np.where(o.rows == 1, most_probable_answer(o), -1) for o in group.outcomes])
@@ -116,7 +116,7 @@ class PassResult:
         number = np.where(used, np.cumsum(used) - 1, -1)
         known = {"served": 0}
 
-        def columns(group: OutcomeGroup) -> dict[str, SpilledTable]:
+        def tables_of_group(group: OutcomeGroup) -> dict[str, SpilledTable]:
             tables = dict(self._number_columns(block, group))
             tables |= {
                 REASON: _reason_numbers(group.outcomes, known),
@@ -128,7 +128,7 @@ class PassResult:
         self.blocks.append(
             PassBlock(
                 ids=block.examples["example_id"],
-                tables=OutcomeTables.of(groups, columns),
+                tables=OutcomeTables.of_groups(groups, tables_of_group),
                 vocabulary=block.vocabulary.filter(pl.Series(used[:-1])),
                 reasons=tuple(known),
                 shares=None if shares is None else RowShares(
@@ -143,7 +143,7 @@ class PassResult:
             )
         )  # fmt: skip
 
-    def merge(self, other: PassResult) -> PassResult:
+    def append_result(self, other: PassResult) -> PassResult:
         """The blocks of both results. Raises ThinkbackError unless policies are equal and examples in order."""
         policies, other_policies = (
             [(policy.cache_key, acting) for policy, acting in one.versions.every] for one in (self, other)
@@ -187,7 +187,6 @@ def _reason_numbers(outcomes: Sequence[Outcome], known: dict[str, int]) -> Float
 
 
 def _nan_where_null(values: np.ndarray, null: int) -> Floats:
-    """Numbers as floats, NaN where they are `null`."""
     return np.where(values == null, np.nan, values)
 
 
@@ -220,7 +219,7 @@ def _block_tally(block: LogBlock, versions: PolicyVersions, outcomes: Sequence[O
             for remark in part.remarks(block):
                 remarks.setdefault(number, Counter())[remark.kind, remark.subject] += remark.count
             for payable in part.payable_verifications(block):
-                for cost, bits in _free_costs(payable, block):
+                for cost, bits in _unlogged_costs_payable(payable, block):
                     key = number, payable.verifier, cost
                     old = lacking.get(key, bytes(len(bits)))
                     union = (np.frombuffer(old, np.uint8) | np.frombuffer(bits, np.uint8)).tobytes()
@@ -244,7 +243,7 @@ def _block_tally(block: LogBlock, versions: PolicyVersions, outcomes: Sequence[O
     )  # fmt: skip
 
 
-def _free_costs(may: PayableVerifications, block: LogBlock) -> Iterator[tuple[str, bytes]]:
+def _unlogged_costs_payable(may: PayableVerifications, block: LogBlock) -> Iterator[tuple[str, bytes]]:
     """Costs that a verification may lack though a policy may pay it, each with the examples as bits."""
     scores = block.pools[may.slice].scores[may.verifier]
     imputed = _lacks_score(may, block).any(axis=1) & may.unscored.fills

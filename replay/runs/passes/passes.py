@@ -18,7 +18,7 @@ from replay.engine.calls import PolicyPath
 from replay.engine.costs import costs_by_name
 from replay.engine.outcome import COVERED, Outcome
 from replay.engine.positions import threshold_curve
-from replay.policies.base import Evaluator, Policy, needs_of_policies, outcome_columns_of
+from replay.policies.base import Evaluator, Policy, further_outcome_columns, needs_of_policies
 from replay.runs.passes.example_set import ExampleSet
 from toolkit.columns import COLUMNS, with_columns
 from toolkit.log import Log
@@ -168,7 +168,7 @@ def chunk_size(policies: int, traces: int) -> int:
 
 def number_columns(policies: Sequence[Policy], priced: bool) -> tuple[str, ...]:
     """The numeric columns of outcomes of some policies: those of every run, and those that a policy adds."""
-    extra = outcome_columns_of(policies)
+    extra = further_outcome_columns(policies)
     added, table = {column.name for column in extra} | ({"price"} if priced else set()), with_columns(extra)
     return tuple(c.name for c in table if not (c.computed or c.family) and (c.always or c.name in added))
 

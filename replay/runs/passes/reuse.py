@@ -49,12 +49,12 @@ def first_ids_text(ids: Iterable[str]) -> str:
     return listed(list(ids)[:MAX_NAMED])
 
 
-def gate_files(policies: Iterable[Policy]) -> dict[GateFile, bool]:
+def gate_files_with_reuse(policies: Iterable[Policy]) -> dict[GateFile, bool]:
     """Gate file -> whether its reuse is allowed by every policy that reads it."""
     files: dict[GateFile, bool] = {}
     for policy in policies:
         for part in policy_and_parts(policy):
-            for file, reuse in part.gate_files:
+            for file, reuse in part.gate_files_with_reuse:
                 files[file] = files.get(file, True) and reuse
     return files
 
@@ -65,7 +65,7 @@ def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) 
     Raises ThinkbackError where that was not asked for.
     """
     notes = []
-    files = gate_files(policies)
+    files = gate_files_with_reuse(policies)
     for gate, ids in gates_fitted_on(files, examples, log):
         where = f"{len(ids):,} of {len(examples):,} examples ({first_ids_text(ids)})"
         if not files[gate]:

@@ -83,7 +83,7 @@ def user_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) ->
     """
     metric_columns = tuple(_metric_outcome_column(metric, columns) for metric in metrics)
     families = [column.name for column in columns if column.family and column.metric is not None and column.name]
-    reserved = {word for column in columns if not column.family for word in _names_of_column(column)} | {*TABLE_WORDS}
+    reserved = {word for column in columns if not column.family for word in _column_names(column)} | {*TABLE_WORDS}
     for column in metric_columns:
         start = f"metric `{column.name}`: "
         if column.name in reserved:
@@ -91,10 +91,10 @@ def user_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) ->
         for begin in (REDUCTION, *families):
             if column.name.startswith(begin):
                 raise ConflictError(f"{start}runs have names that begin with `{begin}`; give yours another")
-        for word in _names_of_column(column):
+        for word in _column_names(column):
             if word in reserved:
                 raise ConflictError(f"{start}tables have `{word}` already; give yours another name or `header`")
-        reserved |= {*_names_of_column(column)}
+        reserved |= {*_column_names(column)}
     return metric_columns
 
 
@@ -119,7 +119,7 @@ def check_ranking(
     if column is None:
         return
     entries = catalogue(list(outcomes), labels, settings, SECONDS, columns)
-    lacking = _parts_without_values(column, {entry.name for entry in entries})
+    lacking = _ratio_parts_without_values(column, {entry.name for entry in entries})
     if lacking:
         raise EmptyError(f"policies cannot be ranked by `{metric}`: no policy has {listed(lacking)}")
 
@@ -135,7 +135,7 @@ def with_missing_metrics(summary: Summary, columns: Sequence[OutcomeColumn]) -> 
     notes = (
         note(
             "no_ratio",
-            f"{column.label}: no policy has {listed(_parts_without_values(column, there))}: no value",
+            f"{column.label}: no policy has {listed(_ratio_parts_without_values(column, there))}: no value",
             policies,
             [name],
         )
@@ -149,8 +149,7 @@ def with_missing_metrics(summary: Summary, columns: Sequence[OutcomeColumn]) -> 
     )
 
 
-def _parts_without_values(column: OutcomeColumn, there: Collection[str]) -> list[str]:
-    """The parts of a ratio that no policy has values of."""
+def _ratio_parts_without_values(column: OutcomeColumn, there: Collection[str]) -> list[str]:
     return [name for name in column.ratio if name and name not in there]
 
 
@@ -163,7 +162,7 @@ def _without_value(frame: pl.DataFrame, keys: list[str], metrics: list[str]) -> 
     return pl.concat([placed, empty], how="diagonal").sort(PLACE, maintain_order=True).select(frame.columns)
 
 
-def _names_of_column(column: OutcomeColumn) -> Iterator[str]:
+def _column_names(column: OutcomeColumn) -> Iterator[str]:
     """The names that a column has in outcomes, in results, and in the ranked table and its CSV."""
     for name in filter(None, dict.fromkeys((column.name, column.metric))):
         yield from (name, f"{name}_low", f"{name}_high")
@@ -192,7 +191,6 @@ def _metric_outcome_column(metric: Metric, columns: Sequence[OutcomeColumn]) -> 
 
 
 def _mean_metric_name(metric: Metric, name: str, columns: Sequence[OutcomeColumn]) -> str:
-    """The name of the metric that is the mean of a column, from the column's name or the metric's."""
     means = {column.name: str(column.metric) for column in columns if column.metric and not column.family}
     known = means | {mean: mean for mean in means.values()}
     if any(column.family and column.name and name.startswith(column.name) for column in columns):

@@ -106,7 +106,7 @@ class PolicyVersions:
         """The outcome of each version on a block; with one that others share come the version's examples (E,) in it."""
         worlds = {acting: on.with_acting(acting) for _, acting in self.every}
         every = ((worlds[acting], policy) for policy, acting in self.every)
-        return [world.shared(policy) or (world.outcome_against_base(policy), None) for world, policy in every]
+        return [world.shared_outcome(policy) or (world.outcome_against_base(policy), None) for world, policy in every]
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from replay.runs.compare.same_questions import SCHEMA as SAME_SCHEMA
 from replay.runs.explain.explain import Explanation, explain_fitted, explain_saved
 from replay.runs.figures.figure_data import FigureData, FigureRequest
 from replay.runs.figures.figures import figure_kind
-from replay.runs.saved.display import ON_PAGE, ROWS, policy_row, ranked_input, short_lines, table_of_columns
+from replay.runs.saved.display import ON_PAGE, ROWS, lines_on_result, policy_row, ranked_input, table_of_columns
 from replay.runs.saved.findings import WITHOUT, Findings, RunSource, answer_sql, unchanged_log_of
 from replay.runs.saved.paid_traces import PARTS, TRACES, write_traces
 from replay.runs.saved.provenance import PolicyRecord
@@ -93,7 +93,7 @@ class Result(Findings):
     """
 
     def __repr__(self) -> str:
-        return "\n".join(map(printable, short_lines(self)))
+        return "\n".join(map(printable, lines_on_result(self)))
 
     def _repr_html_(self) -> str:
         return self.table(limit=ROWS).html()
@@ -388,7 +388,6 @@ class Result(Findings):
         return folder
 
     def _saved_examples(self, texts: bool) -> pl.DataFrame:
-        """The examples that a saved result holds, with their questions if texts are saved."""
         plain = self.examples.drop("question", strict=False)
         if not texts or self.source is None:
             return self.examples if texts else plain

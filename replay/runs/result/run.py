@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from replay.data.contents import open_with_contents
-from replay.data.prices import PRICE, GivenPrices, Prices, columns_with, load_prices, logged_prices, without_tokens
-from replay.policies.base import Policy, outcome_columns_of
+from replay.data.prices import PRICE, GivenPrices, Prices, load_prices, logged_prices, missing_tokens, priced_columns
+from replay.policies.base import Policy, further_outcome_columns
 from replay.policies.suite import suite
 from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.passes.coverage import (
@@ -118,7 +118,7 @@ def run(
     if where is None:
         where, by = file.where, by or file.by
     by, measure = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure
-    user_columns(metrics, with_columns(outcome_columns_of(file.policies)))  # refused before anything is replayed
+    user_columns(metrics, with_columns(further_outcome_columns(file.policies)))  # refused before anything is replayed
     column = strata_column(contents, strata, weigh, by)
     chosen, examples, reused = resolve_policies(
         log, contents, file, measure, where, by, [] if column is None else [column]
@@ -128,14 +128,14 @@ def run(
     chosen = fit_policies(log, contents, chosen, examples.frame["example_id"], measure)
     if file.standard and baseline is None:
         baseline = usual_baseline([*map(policy_record, chosen)])
-    plain = with_columns(outcome_columns_of(chosen), columns_with(priced, measure))
+    plain = with_columns(further_outcome_columns(chosen), priced_columns(priced, measure))
     if cost is not None:
         cost = cost_named(cost, with_columns(user_columns(metrics, plain), plain)).cost_name
     plan = ReplayPlan(log, contents, examples, measure, priced, block_examples)
-    replay = _replay_plan(plan, chosen, strict, baseline)
+    replay = _replay_and_check(plan, chosen, strict, baseline)
     coverage = replay.coverage
     records = tuple(map(policy_record, replay.policies))
-    columns = with_columns(outcome_columns_of(replay.policies), plain)
+    columns = with_columns(further_outcome_columns(replay.policies), plain)
     columns = with_columns(user_columns(metrics, columns), columns)
     if metric is not None and metric not in {column.metric for column in columns}:
         metric = metric.lower().replace("-", "_")  # as papers write `macro-F1`
@@ -151,7 +151,7 @@ def run(
         )
     pools = {name for policy in replay.policies if not policy.diagnostic for name in policy.slices(contents)}
     money = statistics.summary.filter(pl.col("metric") == "cost_per_1000")["estimate"]
-    lacking = without_tokens(log, priced, pools) if priced is not None and money.null_count() == len(money) else ""
+    lacking = missing_tokens(log, priced, pools) if priced is not None and money.null_count() == len(money) else ""
     _check_ranking_metric(statistics, summariser, measure, log.address, lacking)
     frame = examples.frame.filter(coverage.keep)
     _check_groups(frame, by)
@@ -234,7 +234,7 @@ def _check_ranking_metric(
         raise UnknownError(f"{address}: no policy has a value of `{cost}`; {cure}")
 
 
-def _replay_plan(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> CoveredRun:
+def _replay_and_check(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> CoveredRun:
     names = [policy.name for policy in policies]
     if baseline is not None and not any(baseline.startswith(f"{name}[") for name in names):
         require_known(baseline, names, f"no policy is named `{baseline}`")
@@ -295,7 +295,7 @@ def check_policies(
     """
     file = load_policies(policies, rules)
     if file.cost is not None:
-        cost_named(file.cost, with_columns(outcome_columns_of(file.policies), columns_with(file.prices)))
+        cost_named(file.cost, with_columns(further_outcome_columns(file.policies), priced_columns(file.prices)))
     if log is None:
         return _CheckedPolicies(file.policies)
     opened_log, contents = open_with_contents(log)

@@ -90,7 +90,7 @@ def policy_row(policy: PolicyRecord) -> PolicyRow:
     )
 
 
-def group_inputs(result: Findings, whole: RankedInput) -> list[RankedInput]:
+def inputs_by_group(result: Findings, whole: RankedInput) -> list[RankedInput]:
     """The input of a ranked table for each group of `by`."""
     return [
         replace(
@@ -137,11 +137,11 @@ def write_display(
     `columns` are those of the tables, by default all; `most`: the rows of those in LaTeX. Returns the table in LaTeX
     and the inputs of the groups.
     """
-    table, groups = table_of_columns(ranked, columns, ROWS), group_inputs(result, ranked)
+    table, groups = table_of_columns(ranked, columns, ROWS), inputs_by_group(result, ranked)
     on_paper = RowLimits(ROWS, most=most)
     printed = table_of_columns(ranked, columns, on_paper)
     (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
-    (folder / "table.csv").write_text(whole_csv(ranked, columns), encoding="utf-8")
+    (folder / "table.csv").write_text(ranked_table_csv(ranked, columns), encoding="utf-8")
     printed = printed if columns or width > COLUMN else one_column(ranked, printed)
     write_latex(folder / "table.tex", {"policies": printed}, width)
     if groups:
@@ -181,7 +181,7 @@ def table_of_columns(ranked: RankedInput, columns: Sequence[str], limit: int | R
     return ranked_table(ranked, limit, names).only(names)
 
 
-def whole_csv(ranked: RankedInput, columns: Sequence[str] = ()) -> str:
+def ranked_table_csv(ranked: RankedInput, columns: Sequence[str] = ()) -> str:
     """The ranked table as CSV: all rows, and percentiles and the median unless columns are named."""
     also = [str(column.metric) for column in (*PERCENTILES, MEDIAN_DEVIATION)]
     return (table_of_columns(ranked, columns) if columns else ranked_table(ranked, also=also)).csv()
@@ -197,7 +197,7 @@ def _metric_of_column(name: str, columns: Sequence[OutcomeColumn], known: Collec
         return name
 
 
-def short_lines(result: Findings) -> Iterator[str]:
+def lines_on_result(result: Findings) -> Iterator[str]:
     """A few lines on a result: what was compared on what, and which policy leads."""
     suffix = " (simulated)" if result.simulated else ""
     policies, examples = counted(len(result.policies), "policy", "policies"), counted(result.statistics.n, "example")

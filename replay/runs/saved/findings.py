@@ -392,7 +392,6 @@ def _is_relative(address: str) -> bool:
 
 
 def _no_log_error(result: Findings, table: str) -> ThinkbackError:
-    """The error that the log, and so a table of it, is not there."""
     address = str(result.provenance["log"]["address"])
     where = " (looked for from the working directory and from the folders above the result)"
     looked = where if result.source is None and _is_relative(address) else ""

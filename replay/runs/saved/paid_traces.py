@@ -50,7 +50,7 @@ class _WalkedSteps:
     generation: int | None = None
     cut: AbandonedTraces | None = None
 
-    def longer_walk(self, other: _WalkedSteps) -> _WalkedSteps:
+    def longer_of_two_walks(self, other: _WalkedSteps) -> _WalkedSteps:
         """The longer of two walks along one order, on each example."""
         more = (other.steps > self.steps) | (other.there & ~self.there)
         if not more.any():
@@ -67,7 +67,7 @@ class _WalkedSteps:
 
 
 @dataclass
-class _NumberedOrders:
+class _OrderNumbering:
     """The orders of a run, numbered, with those of its present block."""
 
     numbers: dict[Hashable, int] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class _NumberedOrders:
         """The number (E,) of an order along which some policy goes."""
         number = self.numbers.setdefault((walked.slice, order), len(self.numbers))
         known = self.walked.get(number)
-        self.walked[number] = walked if known is None else known.longer_walk(walked)
+        self.walked[number] = walked if known is None else known.longer_of_two_walks(walked)
         return np.full(len(walked.steps), number)
 
     def order_of_calls(self, name: str, on: np.ndarray) -> np.ndarray:
@@ -125,7 +125,7 @@ def write_traces(
 
     `acting`: of policies that rank all examples, those on which they act (N,).
     """
-    orders, names = _NumberedOrders(), [policy.name for policy in policies]
+    orders, names = _OrderNumbering(), [policy.name for policy in policies]
     with ExitStack() as held:
         files = {name: held.enter_context(FrameWriter(folder / f"{name}.parquet")) for name in PARTS}
         for block, _, parts in paths_by_block(plan, policies, acting, identified=True):
@@ -135,21 +135,20 @@ def write_traces(
 
 
 def _table_rows(
-    block: LogBlock, parts: Sequence[PathPart], names: Sequence[str], orders: _NumberedOrders
+    block: LogBlock, parts: Sequence[PathPart], names: Sequence[str], orders: _OrderNumbering
 ) -> Iterator[tuple[str, pl.DataFrame]]:
-    """The rows of the four tables for a block, by table."""
     paid: dict[CallKey, np.ndarray] = {}
     stops: list[pl.DataFrame] = []
     for one in parts:
         for realization in one.path.realizations:
             weight = realization.weight * one.on
-            certain = (weight > 1 - 1e-9) & _is_certain(realization)
+            certain = (weight > 1 - 1e-9) & _has_no_random_call(realization)
             for part, segment in enumerate(realization.segments):
                 for call, mask in segment.calls.items():
                     seen = (mask.probability > 0) & (weight > 0)[:, None]
                     paid[call] = paid[call] | seen if call in paid else seen
                 if certain.any():
-                    paid_parts = _paid_parts(segment.restrict_to(certain), orders)
+                    paid_parts = _paid_parts_of_segment(segment.restrict_to(certain), orders)
                     stops += (_stop_rows(block, each, one, part, names[one.number]) for each in paid_parts)
     yield TRACES, pl.concat([_trace_rows(block, key.slice, on) for key, on in paid.items() if key.writes_traces] or [
         pl.DataFrame(schema=_TRACES)
@@ -187,7 +186,6 @@ _STOPS: Schema = {
 
 
 def _stop_rows(block: LogBlock, paid: _PaidPart, one: PathPart, part: int, policy: str) -> pl.DataFrame:
-    """Rows of the table `stops`, for the examples on which a part of a path paid anything."""
     on, chosen = (np.flatnonzero((paid.steps > 0) | (paid.generated > 0) | (paid.verified > 0)), one.path.chosen)
     slices = None if chosen is None else pl.Series(chosen.slices, dtype=pl.String).gather(chosen.slice[on])
     orders = {"order": paid.order, "generation_order": paid.generation, "verification_order": paid.verification}
@@ -210,7 +208,6 @@ def _stop_rows(block: LogBlock, paid: _PaidPart, one: PathPart, part: int, polic
 
 
 def _typed_frame(schema: Schema, columns: Mapping[str, Any], **constants: Any) -> pl.DataFrame:
-    """A frame with the columns and types of a schema, from columns and from single values for all rows."""
     frame = pl.DataFrame({name: values for name, values in columns.items() if values is not None})
     others = frame.with_columns(pl.lit(value).alias(name) for name, value in constants.items())
     return others.select(
@@ -219,13 +216,13 @@ def _typed_frame(schema: Schema, columns: Mapping[str, Any], **constants: Any) -
     )
 
 
-def _is_certain(realization: Realization) -> np.ndarray:
+def _has_no_random_call(realization: Realization) -> np.ndarray:
     """Whether (E,) no call of a realization is drawn at random."""
     masks = [mask for segment in realization.segments for mask in segment.calls.values()]
     return np.all([mask.count >= mask.among.sum(axis=1) for mask in masks] or [realization.weight >= 0], axis=0)
 
 
-def _paid_parts(segment: CallSegment, orders: _NumberedOrders) -> Iterator[_PaidPart]:
+def _paid_parts_of_segment(segment: CallSegment, orders: _OrderNumbering) -> Iterator[_PaidPart]:
     """The paid parts of a segment: one for a walk along an order, else one for each slice and verifier."""
     if segment.reveals is not None:
         yield _walked_part(segment, segment.reveals, orders)
@@ -249,8 +246,7 @@ def _paid_parts(segment: CallSegment, orders: _NumberedOrders) -> Iterator[_Paid
             generation, generated = none - 1, none
 
 
-def _walked_part(segment: CallSegment, reveals: RevealedSteps, orders: _NumberedOrders) -> _PaidPart:
-    """The paid part of a walk along an order."""
+def _walked_part(segment: CallSegment, reveals: RevealedSteps, orders: _OrderNumbering) -> _PaidPart:
     if segment.place is None or segment.count is None:
         raise ValueError("a walk has the places of its traces")
     rules = np.full(len(reveals.steps), reveals.rule, dtype=object)
@@ -320,7 +316,7 @@ def _score_rows(block: LogBlock, name: str, verifier: str, on: np.ndarray) -> pl
     return _typed_frame(_SCORES, {"example_id": ids, "sample": pl.Series(s), **known}, slice=name, verifier=verifier)
 
 
-def _order_rows(block: LogBlock, number: int, orders: _NumberedOrders) -> pl.DataFrame:
+def _order_rows(block: LogBlock, number: int, orders: _OrderNumbering) -> pl.DataFrame:
     """Rows of the table `orders`: an order on each example, as far as any policy went."""
     walked = orders.walked[number]
     samples, steps, cut = walked.samples, walked.steps, walked.cut

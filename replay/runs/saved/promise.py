@@ -35,7 +35,7 @@ CLOSE = 1e-12
 
 
 @dataclass(frozen=True)
-class Limit:
+class MetricLimit:
     """A limit on a metric: at least (`>=`) or at most (`<=`) a number, or the baseline's plus or times one."""
 
     metric: str
@@ -64,7 +64,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class PassedPolicies:
+class PassingPolicies:
     """The policies that pass, by family, from the most expensive to the cheapest.
 
     With them: the lower limit, by the first limit, of each difference that was tested and keeps to the limits; and how
@@ -77,14 +77,14 @@ class PassedPolicies:
 
 
 @dataclass(frozen=True, eq=False)
-class Promise:
+class PromiseTests:
     """The tests of a promise: each policy's difference to the baseline, against every limit relative to that."""
 
-    limits: tuple[Limit, ...]
+    limits: tuple[MetricLimit, ...]
     result: Findings
 
     @classmethod
-    def promise_on_limits(cls, limits: Sequence[Limit], result: Findings) -> Promise | None:
+    def tests_of_limits(cls, limits: Sequence[MetricLimit], result: Findings) -> PromiseTests | None:
         """The promise on those limits that are relative to the baseline, on a mean over examples; None without any."""
         able = tuple(limit for limit in limits if limit.relative == "+" and is_mean(_limited_column(result, limit)))
         return cls(able, result) if able and result.baseline is not None else None
@@ -93,7 +93,7 @@ class Promise:
     def baseline(self) -> str:
         return str(self.result.baseline)
 
-    def policies_that_pass(self, families: Mapping[str, Sequence[str]], cost: Mapping[str, float]) -> PassedPolicies:
+    def policies_that_pass(self, families: Mapping[str, Sequence[str]], cost: Mapping[str, float]) -> PassingPolicies:
         """The policies that pass their tests. The baseline passes, and a policy that costs more is not tested."""
         tested, shares = dearest_first(families, cost, self.baseline)
         able = policies_before_failure(
@@ -101,7 +101,7 @@ class Promise:
         )  # a limit is no farther than the estimate
         names = [name for members in able.values() for name in members if name != self.baseline]
         low = self._lower_limits(names, shares) if names else {}
-        return PassedPolicies(policies_before_failure(tested, {self.baseline, *low}), low, shares)
+        return PassingPolicies(policies_before_failure(tested, {self.baseline, *low}), low, shares)
 
     def policies_likely_to_pass(self) -> set[str]:
         """The policies whose estimates keep to the limits."""
@@ -148,7 +148,7 @@ class Promise:
         able = [limit.allowed_loss if _limited_column(self.result, limit).share else 0.0 for limit in self.limits]
         return [(fewest_examples(min(allowed, 0.999)) or 0) if allowed > 0 else 0 for allowed in able]
 
-    def questions(self, name: str, families: int) -> NeededQuestions | None:
+    def questions_to_keep_limits(self, name: str, families: int) -> NeededQuestions | None:
         """How many questions would show that a policy keeps to the limits; None where no number would."""
         examples = self.result.examples.sort("example_id")
         _, strata = self.result.summariser.outcomes.examples.resampling_units(examples)
@@ -190,7 +190,7 @@ def policies_before_failure(sequences: Mapping[str, Sequence[str]], passing: Col
     return {family: [*takewhile(passing.__contains__, members)] for family, members in sequences.items()}
 
 
-def _limited_column(result: Findings, limit: Limit) -> OutcomeColumn:
+def _limited_column(result: Findings, limit: MetricLimit) -> OutcomeColumn:
     return metric_column(limit.metric, result.columns)
 
 
@@ -238,7 +238,7 @@ def within_margin(result: Findings, margin: float | None, cost: str) -> WithinMa
 
 def _policies_within(result: Findings, margin: float, metric: str) -> WithinMargin | None:
     quality, baseline = metric_column(result.summariser.metric, result.columns), str(result.baseline)
-    promise = Promise.promise_on_limits([Limit(str(quality.metric), ">=", -margin, "+")], result)
+    promise = PromiseTests.tests_of_limits([MetricLimit(str(quality.metric), ">=", -margin, "+")], result)
     paid = dict(result.summary.filter(metric=metric).drop_nulls("estimate").select("policy", "estimate").iter_rows())
     if promise is None or not quality.share or quality.cost or baseline not in paid:
         return None
@@ -252,5 +252,5 @@ def _policies_within(result: Findings, margin: float, metric: str) -> WithinMarg
     policy = min(sure, key=lambda name: cost[name], default=None)
     likely = min((name for name in cost if name in promise.policies_likely_to_pass()), key=lambda name: cost[name])
     estimated = None if likely in (policy, baseline) else likely
-    needed = None if estimated is None else promise.questions(estimated, passed.families)
+    needed = None if estimated is None else promise.questions_to_keep_limits(estimated, passed.families)
     return WithinMargin(margin, policy, None if policy is None else passed.low[policy], estimated, needed)

@@ -52,13 +52,13 @@ def usual_baseline(policies: Sequence[PolicyRecord]) -> str | None:
         (int(one.settings["max_traces"]), -number, one.name)
         for number, one in enumerate(policies)
         if one.settings.get("select") == "majority"
-        and _whole(one)
+        and _has_no_stop_rule(one)
         and not one.diagnostic
         and isinstance(one.settings.get("max_traces"), int)
     ]
     real = [one for one in policies if not one.diagnostic]
     plain = [one.name for one in real if one.settings.get("multiplier") == 1]
-    last = [one.name for one in real if one.settings.get("select") == "last" and _whole(one)]
+    last = [one.name for one in real if one.settings.get("select") == "last" and _has_no_stop_rule(one)]
     first = [one.name for one in real if FIRST_REFUTATION.items() <= one.settings.items()]
     return max(votes)[2] if votes else next(iter([*plain, *last, *first]), None)
 
@@ -69,8 +69,7 @@ FIRST_REFUTATION = {
 """The keys of what acts on the first claim that is refuted, whatever the confidence, and follows every claim."""
 
 
-def _whole(policy: PolicyRecord) -> bool:
-    """Whether a policy has no rule that stops it."""
+def _has_no_stop_rule(policy: PolicyRecord) -> bool:
     return policy.settings.get("stop") == {"rule": "none"}
 
 
@@ -95,7 +94,7 @@ def _describe_policy(policy: Policy) -> dict[str, Any]:
     """A policy as plain data, with every default filled in."""
     described = {"name": policy.name, "kind": policy.kind, "diagnostic": policy.diagnostic or None}
     settings = {
-        f.name: _plain_setting(getattr(policy, f.name)) for f in fields(policy) if f.name != "name" and f.compare
+        f.name: _as_plain_data(getattr(policy, f.name)) for f in fields(policy) if f.name != "name" and f.compare
     }
     return described | {name: json_safe(value) for name, value in settings.items()}
 
@@ -137,12 +136,12 @@ def json_safe(value: Any) -> Any:
     return [json_safe(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-def _plain_setting(value: Any) -> Any:
+def _as_plain_data(value: Any) -> Any:
     """A setting as plain data: its record, or for a dataclass its settings."""
     if isinstance(value, Policy):
         return _describe_policy(value)
     if hasattr(value, "record"):
         return value.record()
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain_setting(getattr(value, f.name)) for f in fields(value) if f.compare}
+        return {f.name: _as_plain_data(getattr(value, f.name)) for f in fields(value) if f.compare}
     return list(value) if isinstance(value, tuple) else value

@@ -192,7 +192,7 @@ def read_findings(address: str | Path, owner: object = None) -> dict[str, Any]:
     """
     folder, record = read_sealed(address, owner)
     try:
-        return _loaded_fields(folder, record)
+        return _findings_fields(folder, record)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise FormatError(f"the result in `{folder.path}` can't be read: {first_line(error)}") from None
 
@@ -221,7 +221,7 @@ def _read_swept(given: Any, place: str) -> tuple[tuple[str, Any], ...]:
 
 def _read_policies(given: Any, place: str) -> tuple[PolicyRecord, ...]:
     """The reader of a field that holds policies' records, without the settings, which run.json has."""
-    tables = list_reader(lambda one, place: dict(_as_table(one, place)))(given, place)
+    tables = list_reader(lambda one, place: dict(_as_mapping(one, place)))(given, place)
     swept = [_read_swept(one.pop("swept", []), f"{place}.swept") for one in tables]
     records = [
         dataclass_reader(PolicyRecord)({key: value for key, value in one.items() if key != "settings"}, place)
@@ -232,7 +232,7 @@ def _read_policies(given: Any, place: str) -> tuple[PolicyRecord, ...]:
     return tuple(replace(one, swept=pairs) for one, pairs in zip(records, swept, strict=True))
 
 
-def _as_table(given: Any, place: str) -> Mapping[str, Any]:
+def _as_mapping(given: Any, place: str) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise InvalidError(f"`{place}` is {quote(given)}; it takes a table")
     return given
@@ -242,7 +242,7 @@ def _read_weights(given: Any, place: str) -> dict[str, float] | None:
     """The reader of a field that holds weights by stratum, above 0; or null."""
     if given is None:
         return None
-    table = _as_table(given, place)
+    table = _as_mapping(given, place)
     number_list_reader(float, np.nextafter(0.0, 1.0))(list(table.values()), place)
     return dict(table)
 
@@ -313,7 +313,7 @@ class _RunRecord:
     """The parts of run.json that are read when a result is loaded."""
 
     log: _LogRecord = setting()
-    policies: tuple[dict[str, Any], ...] = setting(read=list_reader(lambda one, place: dict(_as_table(one, place))))
+    policies: tuple[dict[str, Any], ...] = setting(read=list_reader(lambda one, place: dict(_as_mapping(one, place))))
     where: str | None = setting(None)
     measure: str = setting("correct")
     verifications_free: Mapping[str, Any] = setting({})
@@ -322,7 +322,7 @@ class _RunRecord:
         check(self)
 
 
-def _loaded_fields(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
+def _findings_fields(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     where, of_run = (f"`{folder.path / name}`" for name in (RECORD, RUN))
     files = {name: f"{name}.parquet" for name in FRAMES}
     provenance = documents.parse_json(documents.read_text(folder.verified_path(RUN), of_run), of_run)

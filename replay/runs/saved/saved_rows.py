@@ -73,16 +73,16 @@ def saved_policy(record: PolicyRecord, folder: SavedFolder) -> Policy | None:
         return None
     compared = [one for one in fields(kind) if one.compare and one.name in record.settings]
     keys = [one.name for one in compared if one.metadata.get("key", True) and one.name not in ("name", "against")]
-    table = _given({name: record.settings[name] for name in keys})
+    table = _non_null({name: record.settings[name] for name in keys})
     policy = read_policy({"kind": record.kind, **table}, record.name, {})
     return policy.filled(
         **{one.name: record.settings[one.name] for one in compared if one.name not in (*keys, "against")}
     )
 
 
-def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _non_null(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings without those that are null, which no table gives."""
-    tables = {name: _given(value) if isinstance(value, Mapping) else value for name, value in settings.items()}
+    tables = {name: _non_null(value) if isinstance(value, Mapping) else value for name, value in settings.items()}
     return {name: value for name, value in tables.items() if value is not None}
 
 

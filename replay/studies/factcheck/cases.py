@@ -90,12 +90,12 @@ def cases_csv(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
     return table_of(frame).csv({"simulated": "true"} if simulated else {})
 
 
-def case_lines(cases: Sequence[tuple[str, Cases]]) -> Iterator[str]:
+def cases_in_words(cases: Sequence[tuple[str, Cases]]) -> Iterator[str]:
     """Describes each case in a line, without its texts."""
     for dataset, dataset_cases in cases:
         for case in dataset_cases.cases:
             gold, answer = _quoted_name(case.gold), f"{_quoted_name(case.answer)} ({_right_word(case.right)})"
-            ends = f"ends after {case.used} of {counted(case.cap, 'trace')}, margin then {_decimal(case.margin)}"
+            ends = f"ends after {case.used} of {counted(case.cap, 'trace')}, margin then {_number_or_dash(case.margin)}"
             which = f"{dataset}, {case.kind}: {_quoted_name(case.example)}"
             yield f"{which}; gold {gold}; answer of {case.method}: {answer}; {case.stopping} {ends}"
         yield from (f"{dataset}: {why}" for why in dataset_cases.missing)
@@ -103,7 +103,6 @@ def case_lines(cases: Sequence[tuple[str, Cases]]) -> Iterator[str]:
 
 
 def _quoted_name(text: str | None) -> str:
-    """Quotes a text of the log on one line, as a name; "none" for None."""
     return "none" if text is None else f"`{printable(text).replace('`', chr(39))}`"
 
 
@@ -127,8 +126,8 @@ def _case_markdown(dataset: str, case: Case) -> Iterator[str]:
     yield f"- gold: {_escaped(case.gold)}; answer of {case.method}: {_escaped(case.answer)} ({_right_word(case.right)})"
     ending = f" ({case.ending})" if case.ending else ""
     stops = f"{case.stopping} ends after {case.used} of {counted(case.cap, 'trace')}{ending}"
-    yield f"- {stops}; margin then: {_decimal(case.margin)}"
-    yield f"- best score: {_decimal(case.best)}; the rule holds on {counted(case.claims, 'claim')}"
+    yield f"- {stops}; margin then: {_number_or_dash(case.margin)}"
+    yield f"- best score: {_number_or_dash(case.best)}; the rule holds on {counted(case.claims, 'claim')}"
     yield ""
     yield "| trace | answer |  | score | margin after it |"
     yield "| --: | :-- | :-- | --: | --: |"
@@ -137,8 +136,8 @@ def _case_markdown(dataset: str, case: Case) -> Iterator[str]:
             str(one.number + 1),
             _escaped(one.answer),
             _right_word(one.right),
-            _decimal(one.score),
-            _decimal(one.margin),
+            _number_or_dash(one.score),
+            _number_or_dash(one.margin),
         )
         yield f"| {' | '.join(cells)} |"
     yield ""
@@ -162,7 +161,7 @@ def _right_word(right: bool | None) -> str:
     return {None: "unjudged", True: "right", False: "wrong"}[right]
 
 
-def _decimal(value: float | None) -> str:
+def _number_or_dash(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 

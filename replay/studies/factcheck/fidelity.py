@@ -76,11 +76,11 @@ class _CheckedValue:
         return self.simulated - self.published
 
     @property
-    def within(self) -> bool:
+    def is_within(self) -> bool:
         return abs(self.difference) <= self.distance + 1e-9
 
     @property
-    def bound(self) -> float | None:
+    def known_bound(self) -> float | None:
         """The largest difference allowed for a number that is known to be off: one sampling error beyond the known
         difference.
         """
@@ -89,18 +89,18 @@ class _CheckedValue:
         return self.known.difference + copysign(self.error or 0.0, self.known.difference)
 
     @property
-    def expected(self) -> bool:
+    def is_expected(self) -> bool:
         """Whether the number is close enough, or is off as known: on the same side and within its bound."""
-        if self.within or self.bound is None:
-            return self.within
-        return self.difference * self.bound > 0 and abs(self.difference) <= abs(self.bound) + 1e-9
+        if self.is_within or self.known_bound is None:
+            return self.is_within
+        return self.difference * self.known_bound > 0 and abs(self.difference) <= abs(self.known_bound) + 1e-9
 
 
 def _fitted_numbers(run: str, cells: Methods, numbers: PublishedDataset) -> Iterator[_CheckedValue]:
     """Yields the numbers of a run that the simulation was fitted to, where they are published and the log has them."""
     for row in FIT[run]:
         for method, of in product(row["methods"], FIT["columns"][row["columns"]]):
-            published_value = numbers.value(row["table"], of["column"], method=method)
+            published_value = numbers.number_in_row(row["table"], of["column"], method=method)
             value = cells.cell(method, of["metric"], cells.n if of.get("total") else of.get("scale", 1))
             if published_value is not None and value is not None:
                 distance = of["percent"] / 100 * published_value if "percent" in of else of["distance"]
@@ -108,7 +108,7 @@ def _fitted_numbers(run: str, cells: Methods, numbers: PublishedDataset) -> Iter
                 yield _CheckedValue(row["table"], method, of["what"], published_value, value.estimate, distance, error)
 
 
-def with_bound(line: _CheckedValue, factor: float, known: KnownMisfit | None) -> _CheckedValue:
+def with_limit(line: _CheckedValue, factor: float, known: KnownMisfit | None) -> _CheckedValue:
     """Returns a line with `factor` times its distance, but at most `ERRORS` sampling errors. `known` says that the
     number is known to fail.
     """
@@ -134,7 +134,7 @@ WHICH = tuple(TableColumn(name) for name in ("table", "method", "number"))
 """Columns that name the number of a row."""
 
 
-def check_table(lines: list[_CheckedValue], title: str) -> Table:
+def fitted_numbers_table(lines: list[_CheckedValue], title: str) -> Table:
     """Tabulates the published and simulated numbers, their difference, and the distance allowed."""
     columns = (
         *WHICH, *(TableColumn(name, Number(2)) for name in ("published", "simulated")),
@@ -146,15 +146,15 @@ def check_table(lines: list[_CheckedValue], title: str) -> Table:
         for x in lines
     )
     known = tuple(
-        f"{x.table}, {x.method}, {x.what}: known to be off, by {x.bound:+.2f} at most: {x.known.why}"
+        f"{x.table}, {x.method}, {x.what}: known to be off, by {x.known_bound:+.2f} at most: {x.known.why}"
         for x in lines
-        if x.known is not None and not x.within
+        if x.known is not None and not x.is_within
     )
     return Table(title, columns, rows, above=(SIMULATED,), below=known)
 
 
 def _check_verdict(line: _CheckedValue) -> bool | str:
-    return "known" if line.expected and not line.within else line.within
+    return "known" if line.is_expected and not line.is_within else line.is_within
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class _HeldOutNumber:
     signed: bool = False
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def row_key(self) -> tuple[str, str, str]:
         return self.table, self.method, self.what
 
 
@@ -186,26 +186,26 @@ class _SeedMean:
         return fmean(self.values)
 
     @property
-    def errors(self) -> float | None:
+    def sampling_errors(self) -> float | None:
         """The distance of the mean from the published number, in sampling errors."""
         return (self.mean - self.first.published) / self.first.error if self.first.error else None
 
     @property
-    def same_sign(self) -> int | None:
+    def equal_signs(self) -> int | None:
         """How many seeds have the published sign; None for a number whose sign does not count, or that is 0."""
         if not self.first.signed or self.first.published == 0:
             return None
         return sum(value * self.first.published > 0 for value in self.values)
 
     @property
-    def held(self) -> bool | None:
+    def is_reproduced(self) -> bool | None:
         """Whether the mean lies within `ERRORS` sampling errors, and a difference has the published sign; None where
         unknown.
         """
-        if self.errors is None:
+        if self.sampling_errors is None:
             return None
-        turned = self.same_sign is not None and self.mean * self.first.published <= 0
-        return abs(self.errors) <= ERRORS and not turned
+        turned = self.equal_signs is not None and self.mean * self.first.published <= 0
+        return abs(self.sampling_errors) <= ERRORS and not turned
 
 
 def _join_seeds(logs: Iterable[Iterable[_HeldOutNumber]]) -> list[_SeedMean]:
@@ -216,7 +216,7 @@ def _join_seeds(logs: Iterable[Iterable[_HeldOutNumber]]) -> list[_SeedMean]:
     by_key: dict[tuple[str, str, str], list[_HeldOutNumber]] = {}
     for numbers in logs:
         for one in numbers:
-            by_key.setdefault(one.key, []).append(one)
+            by_key.setdefault(one.row_key, []).append(one)
     return [_SeedMean(every[0], tuple(one.simulated for one in every)) for every in by_key.values()]
 
 
@@ -233,12 +233,12 @@ def held_out_table(lines: list[_SeedMean], title: str, reasons: Mapping[str, str
     )  # fmt: skip
     rows = tuple(
         (
-            *x.first.key, x.first.published, x.mean, min(x.values), max(x.values), x.first.error, x.errors,
-            None if x.same_sign is None else f"{x.same_sign} of {len(x.values)}", x.held,
+            *x.first.row_key, x.first.published, x.mean, min(x.values), max(x.values), x.first.error, x.sampling_errors,
+            None if x.equal_signs is None else f"{x.equal_signs} of {len(x.values)}", x.is_reproduced,
         )
         for x in lines
     )  # fmt: skip
-    failed = dict.fromkeys(x.first.table for x in lines if x.held is False)
+    failed = dict.fromkeys(x.first.table for x in lines if x.is_reproduced is False)
     below = (*notes, *(f"{table}: {reasons[table]}" for table in failed))
     return Table(title, columns, rows, above=(SIMULATED,), below=below)
 
@@ -286,19 +286,19 @@ def check_simulation(log: Log, name: str, pool: str) -> list[_CheckedValue]:
     ]
     if name == "quantemp":
         lines += _fitted_numbers("other", replay_methods(log, replace(setting, verifier="deepseek")), numbers)
-    return [with_bound(x, FIT["relaxed"].get(name, 1.0), KNOWN.get((name, x.table, x.method, x.what))) for x in lines]
+    return [with_limit(x, FIT["relaxed"].get(name, 1.0), KNOWN.get((name, x.table, x.method, x.what))) for x in lines]
 
 
 def _gold_share(log: Log, name: str, setting: FactcheckSetting, claims: int) -> Iterator[_CheckedValue]:
     within = gold_trace_shares(log, setting.pool, 5, where=setting.where, settings=setting.settings).filter(k=5)
-    published_value = WORK.stated(GOLD[name])
+    published_value = WORK.number_in_text(GOLD[name])
     share, error = 100 * within["share"].item(), _share_error(published_value / 100, claims)
     yield _CheckedValue("gold", FIRST_FIVE, "claims with a gold trace, %", published_value, share, FIT["shares"], error)
 
 
 def _bucket_shares(main: Methods, numbers: PublishedDataset) -> Iterator[_CheckedValue]:
     for bucket in main.buckets():
-        published_value = numbers.value("B.1", "claims", **bucket_keys(bucket))
+        published_value = numbers.number_in_row("B.1", "claims", **bucket_keys(bucket))
         if published_value is not None:
             what, share = f"claims with {bucket.first} to {bucket.last} traces, %", published_value / main.n
             error = _share_error(share, main.n)
@@ -335,7 +335,7 @@ def _held_out_numbers(log: Log, name: str, pool: str, resamples: int) -> Iterato
         ):
             value = None if bucket.part is None else cell(bucket.part, name_of, "macro_f1", 100)
             published_value, which = (
-                numbers.value("B.1", column, **bucket_keys(bucket)),
+                numbers.number_in_row("B.1", column, **bucket_keys(bucket)),
                 f"{bucket.first} to {bucket.last}",
             )
             yield from _held_out_number("B.1", bucket.policy, f"{which} traces: {what}", published_value, value)
@@ -350,7 +350,7 @@ def _larger_cap_numbers(log: Log, setting: FactcheckSetting, numbers: PublishedD
         run = replay_methods(log, replace(setting, cap=cap), (BEST, ADAPTIVE))
         of_caps = (("5.11", "macro_f1_pct", "macro_f1", 100), ("5.12", "operations", "operations", run.n))
         for method, (table, column, metric, scale) in product((BEST, ADAPTIVE), of_caps):
-            published_value = numbers.value(table, column, max_traces=cap, method=method)
+            published_value = numbers.number_in_row(table, column, max_traces=cap, method=method)
             yield from _held_out_number(
                 table, method, f"{metric}, cap {cap}", published_value, run.cell(method, metric, scale)
             )

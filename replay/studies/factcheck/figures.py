@@ -90,7 +90,6 @@ def _trade_off_points(study: Study) -> dict[str, show.MethodPoint]:
 
 
 def _budget_panels(study: Study, lines: Mapping[str, str]) -> Iterator[tuple[str, list[show.PlottedCurve]]]:
-    """Returns a panel of curves for each pool whose budgets are known."""
     for fixed in study.budgets.pools:
         curves = []
         for order, name in lines.items():
@@ -98,7 +97,7 @@ def _budget_panels(study: Study, lines: Mapping[str, str]) -> Iterator[tuple[str
             if rows["estimate"].null_count() == len(rows):
                 continue
             k, estimate, low, high = (tuple(rows[column]) for column in ("k", "estimate", "low", "high"))
-            diagnostic, published_points = bool(rows["diagnostic"][0]), tuple(study.points(fixed, order, k).items())
+            diagnostic, published_points = (bool(rows["diagnostic"][0]), tuple(study.curve(fixed, order, k).items()))
             curves.append(
                 show.PlottedCurve(name, k, estimate, low, high, diagnostic, "sees all scores", published_points)
             )
@@ -118,7 +117,7 @@ def _difference_curves(studies: Sequence[Study], pairs: Sequence[tuple[str, str]
                 ends = ((gap.points.estimate, gap.points.low, gap.points.high) for gap in by_budget.values())
                 estimate, low, high = zip(*ends, strict=True)
                 one, two = (
-                    study.points(fixed, order.removesuffix(", expected"), tuple(by_budget)) for order in (first, second)
+                    study.curve(fixed, order.removesuffix(", expected"), tuple(by_budget)) for order in (first, second)
                 )
                 published_points = tuple((k, 100 * (one[k] - two[k])) for k in one if k in two)
                 name = f"{study.dataset}, {fixed.name}: {names[first]} − {names[second]}"
@@ -154,7 +153,7 @@ class _SweptSettings:
     simulated: bool = False
     warnings: Sequence[str] = ()
 
-    def known(self, metric: str) -> bool:
+    def has_metric(self, metric: str) -> bool:
         """Whether any setting has a value of the metric."""
         return not self.table.filter(pl.col("metric") == metric, pl.col("estimate").is_not_null()).is_empty()
 
@@ -166,7 +165,7 @@ def _setting_heat_maps(swept: _SweptSettings, width: float = show.WIDTH) -> dict
     """
     maps = {}
     for metric, words in HEATS.items():
-        if not swept.known(metric):
+        if not swept.has_metric(metric):
             continue
         table = swept.table.filter(pl.col("metric") == metric)
         figure = _heat_map(swept, table, words, width)
@@ -221,7 +220,7 @@ def missing_figure_notes(study: Study) -> list[str]:
         if lacking := [*causes, *study.budgets.validation.missing, *_missing_pool_notes(study)]:
             sentences.append(_no_figure_note(f"figure {number}", drawn, lacking))
     if swept := study.missing["sensitivity"]:
-        drawn = any(_swept_settings(study).known(metric) for metric in HEATS)
+        drawn = any(_swept_settings(study).has_metric(metric) for metric in HEATS)
         sentences.append(_no_figure_note("the heat maps of `sensitivity`", drawn, swept))
     return sentences
 
@@ -261,8 +260,8 @@ def _published_point(study: Study, method: str) -> tuple[float, float] | None:
     numbers, claims = study.setting.published, published_claims(study.setting.published)
     if numbers is None or claims is None or study.setting.cap != CAP:
         return None
-    calls = numbers.value("fig5.1", "verifier_calls", method=method)
-    quality = numbers.value("fig5.1", "macro_f1_pct", method=method) or numbers.value(
+    calls = numbers.number_in_row("fig5.1", "verifier_calls", method=method)
+    quality = numbers.number_in_row("fig5.1", "macro_f1_pct", method=method) or numbers.number_in_row(
         "5.2", "macro_f1_pct", method=method
     )
     return None if calls is None or quality is None else (calls / claims, quality)

@@ -18,7 +18,7 @@ from replay.runs.passes.coverage import LEFT_OUT
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, METHODS, SURROGATE, TITLES, TOP, VOTE, Methods
 from replay.studies.factcheck.study import KEYS, MEASURED, SWEPT, Study
 from replay.studies.factcheck.tables import COSTS, MethodOfRun, percent
-from replay.studies.kit.cells import PolicyCells, interval_of, reasons
+from replay.studies.kit.cells import PolicyCells, read_interval, reasons
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers, rows_of_records, words
 from toolkit.show import IntervalCell, Number, TableColumn, remark
 from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS
@@ -42,7 +42,7 @@ DIFFERENCE_COLUMNS = tuple(
 QUALITY = (percent("Macro-F1, %", "macro_f1_pct", "macro_f1"), percent("Accuracy, %", "accuracy_pct", "accuracy"))
 
 
-def _paired_values(methods: Methods, method: str, against: str) -> dict[str, Value]:
+def _difference_cells(methods: Methods, method: str, against: str) -> dict[str, Value]:
     values: dict[str, Value] = {}
     for metric, _ in DIFFERENCES:
         values[f"{metric}_difference_pp"], values[f"{metric}_p"] = methods.difference(method, metric, against, 100)
@@ -66,10 +66,10 @@ def _pair_rows(study: Study) -> Iterator[Row]:
     """Yields the paired differences in quality between two methods on the same claims and traces."""
     for name, methods in _runs_with_pairs(study).items():
         for method, against in PAIRS:
-            yield Row((name, TITLES[method], TITLES[against]), values=_paired_values(methods, method, against))
+            yield Row((name, TITLES[method], TITLES[against]), values=_difference_cells(methods, method, against))
 
 
-def _why_not_paired(study: Study) -> Iterator[str]:
+def _reasons_for_missing_pairs(study: Study) -> Iterator[str]:
     for name, methods in _runs_with_pairs(study).items():
         yield from (f"{name}: {reason}" for reason in reasons(methods.missing))
 
@@ -78,7 +78,7 @@ def _order_mean_rows(study: Study) -> Iterator[Row]:
     """Yields each method's mean over orders of the pool; its interval is free of the luck of one order."""
     for name in METHODS:
         of = MethodOfRun(study.averaged, name)
-        values = {} if name == BEST else _paired_values(of.cells, name, BEST)
+        values = {} if name == BEST else _difference_cells(of.cells, name, BEST)
         over = _orders_text(study.setting.orders) if name in (ADAPTIVE, SURROGATE) else "all orders"
         yield Row((TITLES[name], over), of, values | {"change": of.change("operations", BEST)})
 
@@ -89,7 +89,7 @@ CALLS = (
 )
 
 
-def _variant_rows(study: Study) -> Iterator[Row]:
+def _further_policy_rows(study: Study) -> Iterator[Row]:
     """Yields the further policies beside adaptive stopping and the surrogate."""
     result = study.variants.result
     if result is not None:
@@ -97,7 +97,7 @@ def _variant_rows(study: Study) -> Iterator[Row]:
         for name in (*(policy.name for policy in result.policies if policy.name != EVERY), *result.dropped):
             of = MethodOfRun(methods, name)
             abstains = of.cell("answer_rate") is not None
-            yield Row((name,), of, {} if abstains or name == SURROGATE else _paired_values(methods, name, SURROGATE))
+            yield Row((name,), of, {} if abstains or name == SURROGATE else _difference_cells(methods, name, SURROGATE))
 
 
 def _coverage_rows(study: Study) -> Iterator[Row]:
@@ -121,7 +121,7 @@ AGAINST_SURROGATE = (
 )
 PAIRED = Sheet[Study](
     "paired", "Paired differences in quality", ("Run", "Method", "Against"), DIFFERENCE_COLUMNS, _pair_rows,
-    ("paired: every resample draws the same claims for both, with the same traces", _why_not_paired),
+    ("paired: every resample draws the same claims for both, with the same traces", _reasons_for_missing_pairs),
 )  # fmt: skip
 MEANS = Sheet[Study](
     "orders", "Means over orders in which the traces of a pool could have come",
@@ -137,7 +137,7 @@ VARIANTS = Sheet[Study](
     "variants", "Further policies", ("Policy",), (
         percent("Macro-F1, %", "macro_f1", "macro_f1"), percent("Accuracy, %", "accuracy", "accuracy"),
         *DIFFERENCE_COLUMNS, *CALLS, *SETS,
-    ), _variant_rows, (AGAINST_SURROGATE, _dropped_variant_notes), group="variants",
+    ), _further_policy_rows, (AGAINST_SURROGATE, _dropped_variant_notes), group="variants",
 )  # fmt: skip
 PREDICTION_SETS = Sheet[Study](
     "coverage", "Prediction sets by class", ("Policy", "Class"), (
@@ -154,23 +154,25 @@ PREDICTION_SETS = Sheet[Study](
 K = TableColumn("k", Number(0))
 
 
-def _frame_rows(name: str, heads: Sequence[str], interval: str = "", key: str = "") -> Callable[[Study], Iterator[Row]]:
+def _budget_rows(
+    name: str, heads: Sequence[str], interval: str = "", key: str = ""
+) -> Callable[[Study], Iterator[Row]]:
     """Returns a function that yields the rows of the frame `name` of all budgets; each begins with the name of its
     pool.
     """
 
-    def rows(study: Study) -> Iterator[Mapping[str, Any]]:
+    def rows_of_study(study: Study) -> Iterator[Mapping[str, Any]]:
         for fixed in study.budgets.pools:
             frame: pl.DataFrame = getattr(fixed.budgets, name)
             for row in frame.iter_rows(named=True):
                 yield {"pool": fixed.name, **row}
 
-    return lambda study: rows_of_records(rows(study), ("pool", *heads), interval, key)
+    return lambda study: rows_of_records(rows_of_study(study), ("pool", *heads), interval, key)
 
 
 def _smallest_budget_rows(study: Study) -> Iterator[Row]:
     """Yields the smallest budget at which each order is within half a point of best-of-N."""
-    for row in _frame_rows("smallest", ("order", "metric"))(study):
+    for row in _budget_rows("smallest", ("order", "metric"))(study):
         best = row.values["best_of_n"]
         yield replace(row, values={**row.values, "best": 100 * best if isinstance(best, float) else None})
 
@@ -187,15 +189,15 @@ def _uncovered_claims_notes(study: Study, shares: pl.DataFrame, why: str) -> Ite
     """Yields notes on the claims that a table of shares leaves out: claims with too few traces, and others with the
     reason `why`.
     """
-    yield study.budgets.depth.note
-    if missing := study.budgets.lacking(shares):
+    yield study.budgets.depth.uncovered_claims_note
+    if missing := study.budgets.count_uncovered(shares):
         few = "; fewer than nine tenths of the claims remain, so the numbers are dashes"
         unknown = shares["share"].null_count() == len(shares)
         yield remark(LEFT_OUT, f"{missing:,} claims are left out: {why}{few if unknown else ''}")
 
 
-def _depth_note(study: Study) -> list[str]:
-    return [study.budgets.depth.note]
+def _pool_depth_note(study: Study) -> list[str]:
+    return [study.budgets.depth.uncovered_claims_note]
 
 
 def _seed_note(study: Study) -> list[str]:
@@ -205,21 +207,21 @@ def _seed_note(study: Study) -> list[str]:
 ORDERS = (
     Sheet[Study](
         "budgets", "Every order at every budget", ("Candidate pool", "Order", K, "Metric"),
-        (intervals("Value, %", "value"),), _frame_rows("by_k", ("order", "k", "metric"), "estimate", "value"),
-        (_seed_note, "score: sees all scores, a diagnostic", _depth_note), group="budgets", printed=False,
+        (intervals("Value, %", "value"),), _budget_rows("by_k", ("order", "k", "metric"), "estimate", "value"),
+        (_seed_note, "score: sees all scores, a diagnostic", _pool_depth_note), group="budgets", printed=False,
     ),
     Sheet[Study](
         "budget_pairs", "Orders against each other at the same budget",
         ("Candidate pool", K, "Metric", "Order", "Against"),
         (intervals("Difference, points", "difference_pp", signed=True), numbers("p", "p_value", 4)),
-        _frame_rows("pairs", ("k", "metric", "order", "against"), "difference", "difference_pp"), (_depth_note,),
+        _budget_rows("pairs", ("k", "metric", "order", "against"), "difference", "difference_pp"), (_pool_depth_note,),
         group="budgets", printed=False,
     ),
     Sheet[Study](
         "budget_smallest", "Smallest budget within 0.5 points of best-of-N", ("Candidate pool", "Order", "Metric"),
         (numbers("Smallest k", "k", 0), numbers("Best-of-N, %", "best")), _smallest_budget_rows,
         ("by estimates alone; differences with limits are in `budget_pairs`",
-         "a dash: no budget reaches it, or it or a lower one cannot be replayed", _depth_note), group="budgets",
+         "a dash: no budget reaches it, or it or a lower one cannot be replayed", _pool_depth_note), group="budgets",
     ),
 )  # fmt: skip
 """Tables of fixed budgets, for every order."""
@@ -319,27 +321,27 @@ FIXED_KEYS = Sheet[Study](
 )  # fmt: skip
 
 
-def _setting_rows(swept: SettingSweep, heads: Iterable[str]) -> Iterator[Row]:
+def _swept_setting_rows(swept: SettingSweep, heads: Iterable[str]) -> Iterator[Row]:
     """Yields macro-F1 and operations of every setting of a sweep."""
     f1, operations = (swept.table.filter(metric=metric) for metric in MEASURED)
     frame = f1.with_columns(operations=operations["estimate"])
     return rows_of_records(frame.iter_rows(named=True), tuple(heads), "estimate", "macro_f1_pct")
 
 
-def _rows_by_key(study: Study) -> Iterator[Row]:
-    for row in _setting_rows(study.surrogate_keys, KEYS):
+def _surrogate_rows(study: Study) -> Iterator[Row]:
+    for row in _swept_setting_rows(study.surrogate_keys, KEYS):
         yield replace(row, heads=tuple(f"{head:g}" if isinstance(head, float) else head for head in row.heads))
 
 
 COLUMNS = (intervals("Macro-F1, %", "macro_f1_pct"), numbers("Operations/claim", "operations", 2))
 SETTINGS = Sheet[Study](
     "sensitivity", "Sensitivity to the settings", ("Margin", "Cap", "Minimum", "Bootstrap"), COLUMNS,
-    lambda study: _setting_rows(study.sensitivity, SWEPT),
+    lambda study: _swept_setting_rows(study.sensitivity, SWEPT),
     ("bootstrap: of the surrogate; a dash is Adaptive Stopping, which has none",), group="sensitivity", printed=False,
 )  # fmt: skip
 SETTINGS_OF_KEYS = Sheet[Study](
     "sensitivity_keys", lambda studies: f"Sensitivity to the surrogate's own keys, N = {studies[0].setting.cap}",
-    tuple(key.replace("_", " ").capitalize() for key in KEYS), COLUMNS, _rows_by_key, group="keys", printed=False,
+    tuple(key.replace("_", " ").capitalize() for key in KEYS), COLUMNS, _surrogate_rows, group="keys", printed=False,
 )  # fmt: skip
 
 
@@ -361,7 +363,7 @@ CALIBRATION = (
         lambda studies: f"Calibration of the verifiers, first {studies[0].calibration[0].cap} traces", ("Verifier",), (
             *COUNTED, numbers("Right, %", "right", 1, lambda one: 100 * one.rate),
             numbers("Mean score", "score", 3, attrgetter("score")),
-            intervals("Brier", "brier", 4, interval_of("brier")), intervals("ECE", "ece", 4, interval_of("ece")),
+            intervals("Brier", "brier", 4, read_interval("brier")), intervals("ECE", "ece", 4, read_interval("ece")),
             numbers("ECE by chance", "chance", 4, attrgetter("chance")),
             numbers("AUROC", "auroc", 3, lambda one: None if isnan(one.auroc) else one.auroc),
         ), lambda study: (Row((one.verifier,), one.calibration) for one in study.calibration), (
@@ -375,7 +377,7 @@ CALIBRATION = (
         (
             *COUNTED,
             numbers("Mean score, %", "score", 1, lambda one: None if one.label.estimate is None else 100 * one.score),
-            intervals("Right, %", "right", 1, interval_of("label", 100)),
+            intervals("Right, %", "right", 1, read_interval("label", 100)),
         ), _reliability_rows, (
             "intervals: Wilson's, with the effective number of traces, since the traces of a claim are alike",
             f"a dash: fewer than {LEAST} traces, or of fewer than {LEAST_CLUSTERS} claims",

@@ -41,7 +41,7 @@ def published(name: str) -> PublishedDataset:
 
 def published_claims(numbers: PublishedDataset | None) -> int | None:
     """The number of test claims, over which all published totals are (table A.1)."""
-    claims = None if numbers is None else numbers.value("A.1", "claims", split="test")
+    claims = None if numbers is None else numbers.number_in_row("A.1", "claims", split="test")
     return None if claims is None else int(claims)
 
 

@@ -8,17 +8,17 @@ from typing import Any
 
 from replay.data.conditions import ids_where, report_condition
 from replay.data.contents import open_with_contents
-from replay.studies.factcheck.cases import case_lines, cases_csv, cases_markdown
+from replay.studies.factcheck.cases import cases_csv, cases_in_words, cases_markdown
 from replay.studies.factcheck.figures import figures, missing_figure_notes
 from replay.studies.factcheck.further_tables import FURTHER_TABLES, THESIS_BUDGETS
 from replay.studies.factcheck.published import CAP, TOTALS, WORK, published_claims
 from replay.studies.factcheck.runs import (
     FactcheckSetting,
-    choose_only,
     datasets_without,
+    name_or_only,
+    only_pools,
     pools_of,
-    refuse_none_left,
-    single_pools,
+    refuse_no_reported_claims,
 )
 from replay.studies.factcheck.study import LARGER, OTHER, Study, study_log
 from replay.studies.factcheck.tables import APPENDIX, MAIN_TABLES
@@ -80,15 +80,17 @@ WITH_CAPS = (*LARGER, "B.3", "B.4")
 """Tables whose rows say their cap themselves, or that have none."""
 
 
-def _captions(studies: Sequence[Study], name: str) -> Captions[Study]:
+def _table_captions(studies: Sequence[Study], name: str) -> Captions[Study]:
     """Makes the captions of the tables; `name` is the log's."""
     simulated = studies[0].simulated
     return Captions(
         simulated=simulated,
         suffix=f", {name} (simulated)" if simulated else f", {name}",
-        above=lambda sheet, parts: merge_notes(parts, lambda one: one.warnings.get(sheet.runs, one.warnings[""])),
+        above=lambda sheet, parts: merge_notes(
+            parts, lambda one: one.warnings.get(sheet.run_of_numbers, one.warnings[""])
+        ),
         below=_table_mismatch_notes,
-        gaps=lambda sheet, parts: map(Gap, merge_notes(parts, lambda one: one.missing.get(sheet.runs, ()))),
+        gaps=lambda sheet, parts: map(Gap, merge_notes(parts, lambda one: one.missing.get(sheet.run_of_numbers, ()))),
     )
 
 
@@ -109,8 +111,8 @@ def mismatch_notes(study: Study, number: str, columns: Collection[str]) -> Itera
         if number in OTHER:
             text = f"published: of a prompted verifier of 7B parameters; here: of `{study.setting.other_verifier}`"
             yield remark("published_verifier", text)
-    if not TOTALS.isdisjoint(columns) and study.other_claims(number):
-        ours = " or ".join(f"{n:,}" for n in sorted({methods.n for methods in study.runs_of(number)} - {0}))
+    if not TOTALS.isdisjoint(columns) and study.has_other_claims(number):
+        ours = " or ".join(f"{n:,}" for n in sorted({methods.n for methods in study.table_runs(number)} - {0}))
         text = f"published totals cover {published_claims(numbers):,} claims, these of {ours}: no differences"
         yield remark("published_totals", text)
     if number not in WITH_CAPS and study.setting.cap != CAP:
@@ -176,24 +178,24 @@ def study_factcheck(
         ids_where(opened_log, dev, "dev")  # its own mistakes are told before those of a condition made of it
     by_default = report_condition(opened_log, dev) if where is None else None
     if dev is not None and by_default is not None:
-        refuse_none_left(opened_log, by_default, dev)
+        refuse_no_reported_claims(opened_log, by_default, dev)
     where = by_default if where is None else where
     if other_verifier is not None and other_verifier == verifier:
         raise ConflictError(
             f"{argument('other_verifier')} is `{verifier}`, the main verifier: name another one, or leave it out"
         )
-    pools = {} if pool is not None else single_pools(opened_log, where, contents.pools)
+    pools = {} if pool is not None else only_pools(opened_log, where, contents.pools)
     candidates = pools_of(opened_log, where, contents.pools) if pool is None else contents.pools
     setting = FactcheckSetting(
-        pool=next(iter(pools.values())) if pools else choose_only(pool, candidates, "pool"),
-        verifier=choose_only(verifier, contents.verifiers, "verifier"),
+        pool=next(iter(pools.values())) if pools else name_or_only(pool, candidates, "pool"),
+        verifier=name_or_only(verifier, contents.verifiers, "verifier"),
         features=tuple(features) or tuple(name for name in CLAIM_FEATURES if name in contents.features),
         cap=cap,
         random_seed=random_seed,
         options={
             "where": where, "resamples": resamples, "level": level, "seed": seed, "kw": kw, "eur_per_kwh": eur_per_kwh
         },
-        other_verifier=None if other_verifier is None else choose_only(other_verifier, contents.verifiers, "verifier"),
+        other_verifier=None if other_verifier is None else name_or_only(other_verifier, contents.verifiers, "verifier"),
         caps=tuple(dict.fromkeys(caps)),
         orders=orders,
         tolerated=margin,
@@ -216,13 +218,15 @@ def study_factcheck(
 def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking: Sequence[str] = ()) -> StudyReport:
     """Assembles the report from the results on each data set; `lacking` has lines on data sets that are left out."""
     simulated = studies[0].simulated
-    tables = tables_of(SHEETS, studies, _captions(studies, name))
+    tables = tables_of(SHEETS, studies, _table_captions(studies, name))
     unpublished = [replace(study, setting=replace(study.setting, published=None)) for study in studies]
-    screen = tables_of((sheet for sheet in SHEETS if sheet.name in SCREEN), unpublished, _captions(unpublished, name))
+    screen = tables_of(
+        (sheet for sheet in SHEETS if sheet.name in SCREEN), unpublished, _table_captions(unpublished, name)
+    )
 
     cases = [(study.dataset, study.cases) for study in studies]
 
-    def after(study: Study) -> str:
+    def dataset_suffix(study: Study) -> str:
         return f", {study.dataset}" if len(studies) > 1 else ""
 
     return StudyReport(
@@ -231,16 +235,16 @@ def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking
         draw=lambda: figures(studies, width),
         words={
             "What was replayed": merge_notes(studies, _replayed_lines),
-            **{f"Verdicts{after(one)}": [finding.sentence() for finding in findings(one)] for one in studies},
-            **{f"Notes{after(one)}": [*map(note_line, one.notes)] for one in studies},
+            **{f"Verdicts{dataset_suffix(one)}": [finding.sentence() for finding in findings(one)] for one in studies},
+            **{f"Notes{dataset_suffix(one)}": [*map(note_line, one.notes)] for one in studies},
             UNDONE: [*lacking, *merge_notes(studies, missing_figure_notes)],
         },
         record=record_of("factcheck", studies, study_record, _run_record),
-        left_out={f"{run}{after(one)}": why for one in studies for run, why in one.left_out.items()},
+        left_out={f"{run}{dataset_suffix(one)}": why for one in studies for run, why in one.left_out.items()},
         left_out_by="comparison",
         files={"cases.csv": cases_csv(cases, simulated)},
         after=cases_markdown(cases, simulated),
-        paper={"Example cases": list(case_lines(cases))},
+        paper={"Example cases": list(cases_in_words(cases))},
         lead=merge_notes(studies, lambda study: left_out_note(study.left_out.get("main", {}))),
         screen=[screen[sheet] for sheet in SCREEN],  # a terminal has no room for three numbers in place of one
         simulated=simulated,

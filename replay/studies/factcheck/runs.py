@@ -99,7 +99,7 @@ class FactcheckSetting:
         """Returns the budgets of a pool of `size` traces that tables show: those of table B.4, else usual ones."""
         return BUDGETS.get(size) or (*(k for k in USUAL_BUDGETS if k < size), size)
 
-    def of_dataset(
+    def for_dataset(
         self, log: Log, dataset: str, every: Collection[str], published: Sequence[PublishedDataset] = ()
     ) -> Self:
         """Returns the settings of one data set among `every`: its examples to report and its examples to learn from.
@@ -146,7 +146,7 @@ def pools_of(log: Log, where: str | None, known: Collection[str]) -> tuple[str, 
     return tuple(collect(traces.select(pl.col("pool").unique().sort()), log)["pool"])
 
 
-def refuse_none_left(log: Log, reported: str, dev: str) -> None:
+def refuse_no_reported_claims(log: Log, reported: str, dev: str) -> None:
     """Raises ThinkbackError where the examples of `dev` are all that would be reported by default."""
     try:
         ids_where(log, reported, "where")
@@ -156,7 +156,7 @@ def refuse_none_left(log: Log, reported: str, dev: str) -> None:
         ) from None
 
 
-def single_pools(log: Log, where: str | None, known: Collection[str]) -> dict[str, str]:
+def only_pools(log: Log, where: str | None, known: Collection[str]) -> dict[str, str]:
     """Maps each data set of the examples to its only pool; empty where a data set has several or none."""
     pools_by_dataset = _pools_by_dataset(log, where, known)
     if any(len(pools) != 1 for pools in pools_by_dataset.values()):
@@ -188,7 +188,7 @@ def verifiers_of(log: Log, where: str | None) -> frozenset[str]:
     return frozenset(collect(scores.select(pl.col("verifier").unique()), log)["verifier"])
 
 
-def choose_only(name: str | None, known: Sequence[str] | frozenset[str], what: str) -> str:
+def name_or_only(name: str | None, known: Sequence[str] | frozenset[str], what: str) -> str:
     """Returns the pool or verifier of a name, or the only one where no name is given. Raises
     ThinkbackError otherwise.
     """
@@ -285,7 +285,7 @@ class Methods:
 
     def cell(self, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
         """Returns estimate and interval of a metric, times `scale`; None where the cost of some call is unknown."""
-        if self.result is None or self.unpaid(policy, metric):
+        if self.result is None or self.lacks_cost(policy, metric):
             return None
         return cell(self.result.statistics, policy, metric, scale)
 
@@ -301,14 +301,14 @@ class Methods:
         """Returns one mean divided by another, such as seconds per trace, with the interval of the ratio from joint
         resamples.
         """
-        return self._drawn((policy, over), (policy, under), lambda a, b: scale * a / b)
+        return self._ratio_cell((policy, over), (policy, under), lambda a, b: scale * a / b)
 
     def change(self, policy: str, metric: str, against: str, level: float | None = None) -> IntervalCell | None:
         """Returns the change of a mean against another policy's, in percent; negative where it is lower.
 
         `metric` may be a sum, such as `prompt_tokens+completion_tokens`; the `level` is by default the run's.
         """
-        return self._drawn((policy, metric), (against, metric), lambda a, b: 100 * (a / b - 1), level)
+        return self._ratio_cell((policy, metric), (against, metric), lambda a, b: 100 * (a / b - 1), level)
 
     def difference(
         self, policy: str, metric: str, against: str, scale: float = 1.0
@@ -320,10 +320,10 @@ class Methods:
         one, two = self._estimate(policy, metric), self._estimate(against, metric)
         if self.result is None or one is None or two is None:
             return None, None
-        comparison = pair_numbers(self.result.statistics.comparisons, policy, against, metric)
+        comparison = difference_limits_and_p(self.result.statistics.comparisons, policy, against, metric)
         if comparison is None:
             names = [policy, against]
-            comparison = pair_numbers(
+            comparison = difference_limits_and_p(
                 self.result.summariser.group_differences(metric, [names]), policy, against, metric
             )
         _, low, high, p_value = comparison or (None,) * 4
@@ -331,29 +331,29 @@ class Methods:
 
     def sum_of(self, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
         """Returns a mean, or a sum of means joined by `+`, times `scale`."""
-        return self._drawn((policy, metric), None, lambda a, _: scale * a)
+        return self._ratio_cell((policy, metric), None, lambda a, _: scale * a)
 
-    def unpaid(self, method: str, metric: str) -> bool:
+    def lacks_cost(self, method: str, metric: str) -> bool:
         """Whether a call of this method has an unlogged cost that replay counted as 0, so that the metric
         is unknown.
         """
         if method in (TOP, VOTE):
             return False
-        return any(metric in FOLLOWS[cost] for cost in self._free) or (
-            metric == "cost_eur" and self.priced_by in self._free
+        return any(metric in FOLLOWS[cost] for cost in self._free_costs) or (
+            metric == "cost_eur" and self.euro_seconds in self._free_costs
         )
 
     @property
-    def _free(self) -> Sequence[str]:
+    def _free_costs(self) -> Sequence[str]:
         known = {} if self.result is None else self.result.provenance.get("verifications_free", {})
         return known.get(self.verifier, ())
 
     @property
-    def priced_by(self) -> str | None:
+    def euro_seconds(self) -> str | None:
         """The column of seconds that `cost_eur` is computed from."""
         return None if self.result is None else self.result.statistics.seconds
 
-    def unlogged(self) -> dict[str, str]:
+    def unlogged_reasons(self) -> dict[str, str]:
         """Says why seconds, tokens or device seconds (of which euros come) of traces or verifications are missing.
 
         By kind: `trace seconds`, `verification tokens`, `verification device seconds`, and so on.
@@ -361,12 +361,12 @@ class Methods:
         names = [] if self.result is None else [policy.name for policy in self.result.policies]
         calls = {}
         kinds = [("seconds", "generation_s", "latency_s"), ("tokens", "prompt_tokens", "verification_tokens")]
-        if self.priced_by == "device_s":
+        if self.euro_seconds == "device_s":
             kinds.append(("device seconds", "device_s", "device_s"))
         for what, generated, verified in kinds:
-            if any(self.cell(name, generated) is None for name in names if not self.unpaid(name, generated)):
+            if any(self.cell(name, generated) is None for name in names if not self.lacks_cost(name, generated)):
                 calls[f"trace {what}"] = unlogged_note(what, "trace")
-            if verified in self._free:
+            if verified in self._free_costs:
                 calls[f"verification {what}"] = unlogged_note(what, f"verification by `{self.verifier}`")
         return calls
 
@@ -382,15 +382,15 @@ class Methods:
         if self.result is not None:
             yield from trace_buckets(self.result, (ADAPTIVE, SURROGATE), self.cap)
 
-    def _drawn(
+    def _ratio_cell(
         self, first: tuple[str, str], second: tuple[str, str] | None, value: Any, level: float | None = None
     ) -> IntervalCell | None:
         one = self._estimate(*first)
         two = 1.0 if second is None else self._estimate(*second)
         if self.result is None or one is None or two is None or two == 0:
             return None
-        a = self._draws(*first)
-        b = np.ones_like(a) if second is None else self._draws(*second)
+        a = self._resampled(*first)
+        b = np.ones_like(a) if second is None else self._resampled(*second)
         with np.errstate(invalid="ignore", divide="ignore"):
             interval = value(a, b)
         ordered = ResampledValues.of(np.where(np.isfinite(interval), interval, np.nan)[None])
@@ -404,7 +404,7 @@ class Methods:
         cells = [self.cell(policy, name, scale) for name in metric.split("+")]
         return None if None in cells else sum(interval.estimate for interval in cells if interval is not None)
 
-    def _draws(self, policy: str, metric: str) -> np.ndarray:
+    def _resampled(self, policy: str, metric: str) -> np.ndarray:
         result = self.result
         if result is None:
             return np.zeros(0)
@@ -415,7 +415,9 @@ class Methods:
         return np.sum([self._memo[name][row] for name in metric.split("+")], axis=0)
 
 
-def pair_numbers(comparisons: pl.DataFrame, policy: str, against: str, metric: str) -> tuple[float | None, ...] | None:
+def difference_limits_and_p(
+    comparisons: pl.DataFrame, policy: str, against: str, metric: str
+) -> tuple[float | None, ...] | None:
     """Returns difference, lower and upper limit and p-value of two policies; None where they are not compared."""
     rows = comparisons.filter(policy=policy, baseline=against, metric=metric)
     return next(rows.select("difference", "low", "high", "p_value").iter_rows(), None)
@@ -454,7 +456,7 @@ def table_notes(run: Methods, unshown: Collection[str]) -> Iterator[Note]:
     if run.result is not None:
         yield from (note("left_out_file", text) for text in left_out_note(run.result.excluded))
         yield from (one for one in notes_beyond(run.result, unshown) if one.code != FREE)
-    yield from (note("unlogged", text) for text in run.unlogged().values())
+    yield from (note("unlogged", text) for text in run.unlogged_reasons().values())
 
 
 def method_policies(
@@ -509,6 +511,6 @@ def replay_if_covered(
 
 def with_device_seconds(log: Log, setting: FactcheckSetting, methods: Methods) -> Methods:
     """Adds the device seconds of generation and verification to the methods, where euros come from device seconds."""
-    if methods.result is None or methods.priced_by != "device_s":
+    if methods.result is None or methods.euro_seconds != "device_s":
         return methods
     return replace(methods, device_s=device_seconds(log, setting.pool, methods.result, setting.settings))

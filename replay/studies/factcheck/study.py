@@ -13,7 +13,7 @@ import polars as pl
 
 from replay.analyses.budgets.budgets import BEST as BEST_OF_N
 from replay.analyses.budgets.budgets import Budgets, budgets
-from replay.analyses.budgets.pool_depth import Depth, gold_trace_shares, pool_depth, unresolved_claim_shares
+from replay.analyses.budgets.pool_depth import PoolDepth, gold_trace_shares, pool_depth, unresolved_claim_shares
 from replay.analyses.budgets.surrogate_keys import UNSEEN, SurrogateGapsAtSetting, surrogate_gaps_by_setting
 from replay.analyses.budgets.wall_clock import WallClock, wall_clock
 from replay.analyses.tune.fitted import ClassCoverage, SettingSweep, class_coverage, run_fitted, sweep
@@ -98,7 +98,7 @@ ALPHAS = (0.1, 0.2, 0.3)
 
 
 @dataclass(frozen=True)
-class Variants:
+class FurtherPolicies:
     """The replay of further policies. `missing` says which are left out and why; `coverage` is that of prediction sets
     by class.
     """
@@ -108,16 +108,16 @@ class Variants:
     coverage: tuple[ClassCoverage, ...] = ()
 
 
-def variants(log: Log, setting: FactcheckSetting) -> Variants:
+def replay_further_policies(log: Log, setting: FactcheckSetting) -> FurtherPolicies:
     """Replays the further policies; fitted ones need the development split."""
-    policies = [*_variant_policies(setting), vote_on_every_example(setting.pool)]
+    policies = [*_further_policies(setting), vote_on_every_example(setting.pool)]
     hint = "name the claims to learn from (`--dev`, in Python `dev`) to have the fitted policies"
     result, missing = run_fitted(log, policies, **setting.options)
     coverage = () if result is None else tuple(class_coverage(log, result))
-    return Variants(result, (*missing, *([] if setting.dev is not None else [hint])), coverage)
+    return FurtherPolicies(result, (*missing, *([] if setting.dev is not None else [hint])), coverage)
 
 
-def _variant_policies(setting: FactcheckSetting) -> Iterator[Sample]:
+def _further_policies(setting: FactcheckSetting) -> Iterator[Sample]:
     """Returns adaptive stopping, the surrogate and an upper-confidence order; with examples to learn from, also
     surrogates fitted before, calibrated margins, and prediction sets of the whole pool.
     """
@@ -148,7 +148,7 @@ VALIDATION = "validation"
 
 
 @dataclass(frozen=True)
-class _BudgetGap:
+class _UnknownBudgets:
     """Why the budgets of a pool of so many traces are unknown: for one order, for best-of-N, or (None) for all."""
 
     traces: int
@@ -163,7 +163,7 @@ class _BudgetGap:
 
 
 @dataclass(frozen=True)
-class FixedBudgets:
+class PoolBudgets:
     """Macro-F1 of one pool at every verifier budget and order, and of the surrogate's other keys; `split` names
     examples that are not reported.
     """
@@ -178,13 +178,13 @@ class FixedBudgets:
 
 
 @dataclass(frozen=True)
-class _Validation:
+class _ValidationBudgets:
     """Every budget of the whole pool of the validation examples.
 
     `missing`: why there are none, or some orders are left out; empty, too, where the log has no validation examples.
     """
 
-    fixed: FixedBudgets | None = None
+    fixed: PoolBudgets | None = None
     missing: tuple[str, ...] = field(default=())
     pool: str = ""
 
@@ -198,19 +198,19 @@ class VerifierBudgets:
     right, and how long a margin rule has not held.
     """
 
-    depth: Depth
-    reported: tuple[FixedBudgets, ...]
-    gaps: tuple[_BudgetGap, ...]
-    validation: _Validation
+    depth: PoolDepth
+    reported: tuple[PoolBudgets, ...]
+    gaps: tuple[_UnknownBudgets, ...]
+    validation: _ValidationBudgets
     gold: pl.DataFrame
     unresolved: pl.DataFrame
 
-    def lacking(self, shares: pl.DataFrame) -> int:
+    def count_uncovered(self, shares: pl.DataFrame) -> int:
         """Counts the claims with a large enough pool that the table `shares` does not cover."""
         return self.depth.claims - self.depth.shorter - max(shares["n"].to_list())
 
     @property
-    def pools(self) -> list[FixedBudgets]:
+    def pools(self) -> list[PoolBudgets]:
         return [*self.reported, *([] if self.validation.fixed is None else [self.validation.fixed])]
 
     @property
@@ -223,9 +223,9 @@ class VerifierBudgets:
         return {f"budgets, {fixed.name}": fixed.budgets.result.excluded for fixed in self.pools}
 
 
-def _verifier_budgets(log: Log, setting: FactcheckSetting, dataset: str, depth: Depth) -> VerifierBudgets:
+def _verifier_budgets(log: Log, setting: FactcheckSetting, dataset: str, depth: PoolDepth) -> VerifierBudgets:
     """Computes every budget that a data set's tables and figures show."""
-    results = [_budgets_at(log, setting, size) for size in sorted({setting.cap, depth.size})]
+    results = [_budgets_of_pool(log, setting, size) for size in sorted({setting.cap, depth.size})]
     pool, where, settings = setting.pool, setting.where, setting.settings
     return VerifierBudgets(
         depth,
@@ -239,9 +239,9 @@ def _verifier_budgets(log: Log, setting: FactcheckSetting, dataset: str, depth: 
     )  # fmt: skip
 
 
-def _budgets_at(
+def _budgets_of_pool(
     log: Log, setting: FactcheckSetting, traces: int, split: str = ""
-) -> tuple[FixedBudgets | None, list[_BudgetGap]]:
+) -> tuple[PoolBudgets | None, list[_UnknownBudgets]]:
     """Computes every budget of a pool of so many traces where the log can serve it; returns the gaps with their
     reasons.
     """
@@ -251,12 +251,12 @@ def _budgets_at(
             random_seed=setting.random_seed, **setting.options,
         )  # fmt: skip
     except ThinkbackError as error:
-        return None, [_BudgetGap(traces, None, str(error), split)]
-    gaps = [_BudgetGap(traces, order, why, split) for order, why in pool_budgets.missing.items()]
-    return FixedBudgets(pool_budgets, _surrogate_gaps_by_key(log, setting, traces), split), gaps
+        return None, [_UnknownBudgets(traces, None, str(error), split)]
+    gaps = [_UnknownBudgets(traces, order, why, split) for order, why in pool_budgets.missing.items()]
+    return PoolBudgets(pool_budgets, _gaps_of_other_surrogate_keys(log, setting, traces), split), gaps
 
 
-def _surrogate_gaps_by_key(log: Log, setting: FactcheckSetting, size: int) -> tuple[SurrogateGapsAtSetting, ...]:
+def _gaps_of_other_surrogate_keys(log: Log, setting: FactcheckSetting, size: int) -> tuple[SurrogateGapsAtSetting, ...]:
     """Replays the surrogate with other keys, at the budgets that tables show of a pool of so many traces."""
     options = {**setting.options, "features": setting.features}
     return tuple(
@@ -264,7 +264,7 @@ def _surrogate_gaps_by_key(log: Log, setting: FactcheckSetting, size: int) -> tu
     )
 
 
-def _validation_budgets(log: Log, setting: FactcheckSetting, dataset: str) -> _Validation:
+def _validation_budgets(log: Log, setting: FactcheckSetting, dataset: str) -> _ValidationBudgets:
     """Computes the budgets of a data set's validation examples, where the log has some that are neither reported nor
     learnt from.
     """
@@ -273,18 +273,20 @@ def _validation_budgets(log: Log, setting: FactcheckSetting, dataset: str) -> _V
         claims.filter(pl.col("dataset") == dataset, pl.col("split") == VALIDATION).select("example_id"), log
     )
     if validation_ids.is_empty():
-        return _Validation()
+        return _ValidationBudgets()
     if validation_ids["example_id"].is_in(setting.claims(log)["example_id"].implode()).any():
-        return _Validation(missing=(remark("validation_reported", "validation claims are among those reported"),))
+        return _ValidationBudgets(
+            missing=(remark("validation_reported", "validation claims are among those reported"),)
+        )
     where = in_dataset(f"split = '{VALIDATION}'", dataset)
     pools = runs.pools_of(log, where, read_contents(log).pools)
     if setting.pool not in pools and len(pools) != 1:
         why = f"validation claims have {len(pools)} pools ({listed(pools)}), and `{setting.pool}` is none of them"
-        return _Validation(missing=(remark("validation_pools", why),))
+        return _ValidationBudgets(missing=(remark("validation_pools", why),))
     pool = setting.pool if setting.pool in pools else pools[0]
     validation_setting = replace(setting, pool=pool, options={**setting.options, "where": where})
-    fixed, gaps = _budgets_at(log, validation_setting, pool_depth(log, pool, where).size, VALIDATION)
-    return _Validation(fixed, tuple(map(str, gaps)), pool if fixed is not None else "")
+    fixed, gaps = _budgets_of_pool(log, validation_setting, pool_depth(log, pool, where).size, VALIDATION)
+    return _ValidationBudgets(fixed, tuple(map(str, gaps)), pool if fixed is not None else "")
 
 
 MARGINS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
@@ -298,7 +300,7 @@ KEYS = {"unseen": pl.Float64, "label_score": pl.String, "ridge": pl.Float64, "fo
 MEASURED = ("macro_f1", "operations")
 
 
-def sensitivity(
+def sweep_stop_settings(
     log: Log,
     setting: FactcheckSetting,
     size: int,
@@ -317,7 +319,7 @@ def sensitivity(
     minima = minima or sorted({*MINIMA, setting.margin.min_valid})
     caps = [cap for cap in (caps or sorted({*CAPS, setting.cap})) if cap <= size] or [size]
 
-    def policies() -> Iterator[tuple[tuple[Any, ...], Sample]]:
+    def settings_and_policies() -> Iterator[tuple[tuple[Any, ...], Sample]]:
         for margin, cap, least, first in product(margins, caps, minima, (None, *bootstraps)):
             keys: dict[str, Any] = {"max_traces": cap, "stop": Margin(margin, least, setting.margin.single_label)}
             if first is not None:
@@ -326,26 +328,26 @@ def sensitivity(
             name = f"{how} with margin {margin:g}, cap {cap}, minimum {least}"
             yield (margin, cap, least, first), Sample(name=name, pool=setting.pool, verifier=setting.verifier, **keys)
 
-    return sweep(log, SWEPT, policies(), MEASURED, setting.pool, **setting.options)
+    return sweep(log, SWEPT, settings_and_policies(), MEASURED, setting.pool, **setting.options)
 
 
-def surrogate_keys(log: Log, setting: FactcheckSetting) -> SettingSweep:
+def sweep_surrogate_keys(log: Log, setting: FactcheckSetting) -> SettingSweep:
     """Sweeps the surrogate's keys under the study's margin; returns macro-F1 and operations of every combination."""
     policy = Sample(
         name="surrogate", pool=setting.pool, verifier=setting.verifier, max_traces=setting.cap, order="surrogate",
         features=setting.features, stop=setting.margin,
     )  # fmt: skip
 
-    def policies() -> Iterator[tuple[tuple[Any, ...], Sample]]:
+    def settings_and_policies() -> Iterator[tuple[tuple[Any, ...], Sample]]:
         for values in product(UNSEEN, LABEL_SCORES, RIDGES, FORGETTINGS):
             keys: dict[str, Any] = dict(zip(KEYS, values, strict=True))
             name = "surrogate with " + ", ".join(f"{key} {value}" for key, value in keys.items())
             yield values, replace(policy, name=name, **keys)
 
-    return sweep(log, KEYS, policies(), MEASURED, setting.pool, **setting.options)
+    return sweep(log, KEYS, settings_and_policies(), MEASURED, setting.pool, **setting.options)
 
 
-def missing_note(setting_sweep: SettingSweep) -> Sequence[str]:
+def missing_settings_note(setting_sweep: SettingSweep) -> Sequence[str]:
     """Says how many settings of a sweep are dashes, and names the first."""
     if setting_sweep.result is None:
         return list(setting_sweep.missing.values())[:1]
@@ -385,7 +387,7 @@ class Study:
     budgets: VerifierBudgets
     sensitivity: SettingSweep
     surrogate_keys: SettingSweep
-    variants: Variants
+    variants: FurtherPolicies
     calibration: tuple[VerifierCalibration, ...]
     cases: Cases
     wall: WallClock
@@ -407,7 +409,7 @@ class Study:
         excluded = {name: run.result.excluded for name, run in runs.items() if run.result is not None}
         return {**excluded, **self.budgets.excluded}
 
-    def runs_of(self, number: str) -> Sequence[Methods]:
+    def table_runs(self, number: str) -> Sequence[Methods]:
         """Returns the runs that a table shows."""
         return [self.other] if number in OTHER else list(self.caps.values()) if number in LARGER else [self.main]
 
@@ -420,14 +422,14 @@ class Study:
             return {}
         return {
             "published": numbers.row(number, **keys),
-            "unlike": TOTALS if self.other_claims(number) else frozenset(),
+            "unlike": TOTALS if self.has_other_claims(number) else frozenset(),
         }
 
-    def other_claims(self, number: str) -> bool:
+    def has_other_claims(self, number: str) -> bool:
         """Whether a table covers another number of claims than the published one."""
-        return any(run.n not in (0, published_claims(self.setting.published)) for run in self.runs_of(number))
+        return any(run.n not in (0, published_claims(self.setting.published)) for run in self.table_runs(number))
 
-    def published_budget(self, fixed: FixedBudgets, k: int) -> dict[str, Any]:
+    def published_budget(self, fixed: PoolBudgets, k: int) -> dict[str, Any]:
         """Returns the published numbers of a pool at one budget (table B.4)."""
         numbers = self.setting.published
         if numbers is None:
@@ -435,7 +437,7 @@ class Study:
         pool = pool_of(numbers.dataset, fixed.split, fixed.budgets.max_traces)
         return self.published("B.4", pool=pool.name, pool_traces=pool.size, k=k)
 
-    def points(self, fixed: FixedBudgets, order: str, ks: Sequence[int]) -> dict[int, float]:
+    def curve(self, fixed: PoolBudgets, order: str, ks: Sequence[int]) -> dict[int, float]:
         """Returns the published points of an order, as fractions."""
         rows = {k: self.published_budget(fixed, k).get("published", {}) for k in ks if order in ORDER_COLUMNS}
         return {k: row[ORDER_COLUMNS[order]] / 100 for k, row in rows.items() if ORDER_COLUMNS[order] in row}
@@ -449,19 +451,21 @@ class Study:
         text = f"the log has {len(self.others)} other verifiers ({listed(self.others)}): {hint}"
         several = remark("several_verifiers", text)
         why: dict[str, Sequence[str]] = {number: reasons(self.main.missing) for number in MAIN}
-        why |= dict.fromkeys(OTHER, reasons(self.other.missing)) | dict.fromkeys(LARGER, tuple(self._caps_missing()))
+        why |= dict.fromkeys(OTHER, reasons(self.other.missing)) | dict.fromkeys(
+            LARGER, tuple(self._missing_caps_notes())
+        )
         for number, kinds in TAKES.items():
-            unlogged = (run.unlogged().get(kind) for kind in kinds for run in self.runs_of(number))
+            unlogged = (run.unlogged_reasons().get(kind) for kind in kinds for run in self.table_runs(number))
             why[number] = list(dict.fromkeys([*why[number], *filter(None, unlogged)]))
         if self.setting.other_verifier is None:
             why |= {number: [several if self.others else nothing] for number in OTHER}
         return why | dict.fromkeys(FIXED, self.budgets.missing) | {
-            "sensitivity": missing_note(self.sensitivity),
+            "sensitivity": missing_settings_note(self.sensitivity),
             "keys": list(dict.fromkeys(self.surrogate_keys.missing.values())),
             "orders": reasons(self.averaged.missing),
         }  # fmt: skip
 
-    def _caps_missing(self) -> Iterator[str]:
+    def _missing_caps_notes(self) -> Iterator[str]:
         largest = self.budgets.depth.largest
         beyond = [cap for cap in self.caps if cap > largest]
         for cap, run in self.caps.items():
@@ -478,23 +482,23 @@ class Study:
         main = self.main.warnings
         return {
             "": main,
-            **dict.fromkeys(FIXED, _distinct(warnings_of(pool.budgets.result) for pool in self.budgets.pools)),
+            **dict.fromkeys(FIXED, _distinct_warnings(warnings_of(pool.budgets.result) for pool in self.budgets.pools)),
             "sensitivity": warnings_of(self.sensitivity.result),
             "keys": warnings_of(self.surrogate_keys.result),
             "orders": self.averaged.warnings,
             "variants": warnings_of(self.variants.result),
-            "unresolved": (*main, *self._many_unresolved()),
+            "unresolved": (*main, *self._many_uncovered_warning()),
             **dict.fromkeys(OTHER, self.other.warnings),
-            **dict.fromkeys(LARGER, _distinct(run.warnings for run in self.caps.values())),
+            **dict.fromkeys(LARGER, _distinct_warnings(run.warnings for run in self.caps.values())),
         }
 
-    def _many_unresolved(self) -> Iterator[str]:
-        claims, missing = self.budgets.depth.claims, self.budgets.lacking(self.budgets.unresolved)
+    def _many_uncovered_warning(self) -> Iterator[str]:
+        claims, missing = self.budgets.depth.claims, self.budgets.count_uncovered(self.budgets.unresolved)
         if missing > WARN_EXCLUDED * claims:
             yield note_line(warning("many_left_out", f"{missing:,} of {claims:,} claims are left out"))
 
 
-def _distinct(warnings: Iterable[Iterable[str]]) -> tuple[str, ...]:
+def _distinct_warnings(warnings: Iterable[Iterable[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(warnings)))
 
 
@@ -515,7 +519,7 @@ def study_log(
         refuse_overlap(log, learnt, setting.claims(log)["example_id"], "dev", setting.dev)
     spaces = runs.label_spaces(setting.claims(log, "dataset", "labels"), "the study of fact checking")
     settings = {
-        dataset: replace(setting.of_dataset(log, dataset, spaces, published), pool=pools.get(dataset, setting.pool))
+        dataset: replace(setting.for_dataset(log, dataset, spaces, published), pool=pools.get(dataset, setting.pool))
         for dataset in spaces
         if dataset not in without
     }
@@ -557,9 +561,9 @@ def study_dataset(
         },
         averaged=runs.replay_if_covered(log, setting, orders=setting.orders),
         budgets=_verifier_budgets(log, setting, dataset, depth),
-        sensitivity=sensitivity(log, setting, depth.size),
-        surrogate_keys=surrogate_keys(log, setting),
-        variants=variants(log, setting),
+        sensitivity=sweep_stop_settings(log, setting, depth.size),
+        surrogate_keys=sweep_surrogate_keys(log, setting),
+        variants=replay_further_policies(log, setting),
         calibration=tuple(calibrations(log, pool, scoring, cap=setting.cap, where=where, settings=setting.settings)),
         cases=example_cases(log, setting, main),
         wall=wall_clock(log, pool, verifier, traces=setting.cap, depth=depth, where=where),

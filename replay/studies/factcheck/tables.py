@@ -17,7 +17,7 @@ from replay.studies.factcheck.runs import (
     VOTE,
     MethodOfRun,
     Methods,
-    pair_numbers,
+    difference_limits_and_p,
 )
 from replay.studies.factcheck.study import LARGER, OTHER, Study
 from replay.studies.kit.cells import cell, estimate, note_line, reasons
@@ -62,23 +62,22 @@ def change_of(metric: str, against: str) -> ValueOf:
     return lambda of: of.change(metric, against)
 
 
-def _count_unlabelled(of: MethodOfRun) -> float | None:
-    """Counts the traces of one method without a label."""
+def _count_traces_without_label(of: MethodOfRun) -> float | None:
     attempts, valid = (of.cells.total(of.name, metric) for metric in ("traces", "valid_traces"))
     return None if attempts is None or valid is None else attempts - valid
 
 
-def _saving_against(against: str) -> ValueOf:
+def _verifications_saved_against(against: str) -> ValueOf:
     """Returns a function that gives the verifier calls saved against a method, in percent, for the methods listed
     after it.
     """
 
-    def value(of: MethodOfRun) -> IntervalCell | None:
+    def saving_of_method(of: MethodOfRun) -> IntervalCell | None:
         later = VERIFYING.index(of.name) > VERIFYING.index(against)
         saving = of.change("verifications", against) if later else None
         return None if saving is None else saving.reversed()
 
-    return value
+    return saving_of_method
 
 
 def euros_cell(of: MethodOfRun, part: str | None = None) -> IntervalCell | None:
@@ -88,12 +87,12 @@ def euros_cell(of: MethodOfRun, part: str | None = None) -> IntervalCell | None:
     The parts' device seconds are those that the run's cells were given.
     """
     price = of.cells.n / 3600 * of.cells.eur_per_h
-    if of.cells.priced_by != "device_s":
+    if of.cells.euro_seconds != "device_s":
         return of.cells.sum_of(of.name, BOTH if part is None else f"{part}_s", price)
     if part is None:
         return of.cell("device_s", price)
     seconds = of.cells.device_s.get((of.name, part))
-    unknown = seconds is None or (part == "verification" and of.cells.unpaid(of.name, "device_s"))
+    unknown = seconds is None or (part == "verification" and of.cells.lacks_cost(of.name, "device_s"))
     return None if seconds is None or unknown else seconds.scaled(price)
 
 
@@ -110,7 +109,7 @@ def percent(heading: str, key: str, metric: str) -> Column:
 TRACES = numbers("Avg traces/claim", "traces_per_claim", metric="traces")
 COUNTS = (
     numbers("Trace attempts", "trace_attempts", 0, total_of("traces")),
-    numbers("Missing-label traces", "missing_label_traces", 0, _count_unlabelled),
+    numbers("Missing-label traces", "missing_label_traces", 0, _count_traces_without_label),
     numbers("Verifier calls", "verifier_calls", 0, total_of("verifications")),
     numbers("Total operations", "operations", 0, total_of("operations")),
 )
@@ -135,8 +134,8 @@ SECONDS = (
 CALLS = (
     *COUNTS[:3],
     intervals("Verifier calls/claim", "verifier_calls_per_claim", metric="verifications"),
-    intervals("Savings vs. Exh. BoN, %", "saving_vs_exhaustive_pct", 1, _saving_against(BEST)),
-    intervals("Savings vs. Adaptive, %", "saving_vs_adaptive_pct", 1, _saving_against(ADAPTIVE)),
+    intervals("Savings vs. Exh. BoN, %", "saving_vs_exhaustive_pct", 1, _verifications_saved_against(BEST)),
+    intervals("Savings vs. Adaptive, %", "saving_vs_adaptive_pct", 1, _verifications_saved_against(ADAPTIVE)),
 )
 RUNTIME = (
     intervals("Gen. runtime, h", "generation_h", value=hours_of("generation_s")),
@@ -151,7 +150,7 @@ def _price_note(study: Study, *runs: Methods) -> str:
     """Says which seconds the euros come from, since they may differ from the hours beside them."""
     setting = study.setting
     rate = f"{setting.kw:g} kW · {setting.eur_per_kwh:g} € per kWh = {setting.eur_per_h:g} € per hour"
-    if not any(methods.priced_by == "device_s" for methods in runs):
+    if not any(methods.euro_seconds == "device_s" for methods in runs):
         return remark("price", f"cost: hours · {rate}")
     notes = [note for methods in runs if methods.result is not None for note in methods.result.notes]
     batched = next((f"; {note.text}" for note in notes if note.code == BATCHED_SECONDS), "")
@@ -191,12 +190,12 @@ def quality_columns(studies: Studies) -> list[Column]:
     means.
     """
 
-    def of_class(letter: str) -> ValueOf:
+    def f1_of_class(letter: str) -> ValueOf:
         return lambda row: row.cell(f"f1:{_label_letters(row.labels)[letter]}", 100)
 
     spaces = [study.labels for study in studies]
     if all(_label_letters(labels) for labels in spaces):
-        classes = [intervals(f"{x}-F1", f"{x.lower()}_f1_pct", value=of_class(x)) for x in "TFC"]
+        classes = [intervals(f"{x}-F1", f"{x.lower()}_f1_pct", value=f1_of_class(x)) for x in "TFC"]
     else:
         every = dict.fromkeys(label for labels in spaces for label in labels)
         lacking = [label for label in every if any(label not in labels for labels in spaces)]
@@ -215,23 +214,23 @@ Columns = Sequence[Column] | Callable[[Studies], Sequence[Column]]
 
 def _runs_in_table(study: Study, number: str) -> Sequence[Methods]:
     """Returns the runs in the rows of a table; none where there is no other verifier to compare."""
-    return [] if number in OTHER and study.setting.other_verifier is None else study.runs_of(number)
+    return [] if number in OTHER and study.setting.other_verifier is None else study.table_runs(number)
 
 
 def _method_sheet(number: str, title: str, names: Sequence[str], columns: Columns, *notes: Note) -> Sheet[Study]:
     """Makes a table with one row per method, or per cap and method; a note says what the surrogate lacks."""
     by_cap = number in LARGER
 
-    def rows(study: Study) -> Iterator[Row]:
+    def rows_of_study(study: Study) -> Iterator[Row]:
         for methods, name in product(_runs_in_table(study, number), names):
             at = {"max_traces": methods.cap} if by_cap else {}
             published = study.published(number, **at, method=name)
             yield Row((*at.values(), TITLES[name]), MethodOfRun(methods, name, study.labels), **published)
 
-    def lacking(study: Study) -> list[str]:
+    def notes_on_features(study: Study) -> list[str]:
         return [study.features_note] if SURROGATE in names and _runs_in_table(study, number) else []
 
-    def entitled(studies: Studies) -> str:
+    def title_of_table(studies: Studies) -> str:
         if by_cap:
             return f"{title} as the maximum trace budget increases"
         verifier = next((v for study in studies if (v := study.setting.other_verifier) is not None), None)
@@ -239,23 +238,23 @@ def _method_sheet(number: str, title: str, names: Sequence[str], columns: Column
         return f"{ablation if number in OTHER else ''}{title} (N = {studies[0].setting.cap})"
 
     heads = (TableColumn("Max traces", Number(0)), "Method") if by_cap else ("Method",)
-    footnotes: tuple[Note, ...] = (CUT, *notes, _other_run_note) if by_cap else (*notes, lacking)
+    footnotes: tuple[Note, ...] = (CUT, *notes, _other_run_note) if by_cap else (*notes, notes_on_features)
     name = f"table_{number.replace('.', '_')}"
-    return Sheet(name, entitled, heads, columns, rows, footnotes, "" if by_cap else "Dataset", number)
+    return Sheet(name, title_of_table, heads, columns, rows_of_study, footnotes, "" if by_cap else "Dataset", number)
 
 
 def _other_run_note(study: Study) -> list[str]:
     numbers = study.setting.published
     if numbers is None:
         return []
-    here = numbers.value("5.11", "macro_f1_pct", max_traces=CAP, method=BEST)
-    there = numbers.value("5.1", "macro_f1_pct", method=BEST)
+    here = numbers.number_in_row("5.11", "macro_f1_pct", max_traces=CAP, method=BEST)
+    there = numbers.number_in_row("5.1", "macro_f1_pct", method=BEST)
     known = here is not None and there is not None
     return [remark("published_run", EARLIER_RUN.format(here=here, there=there))] if known else []
 
 
 def _price_note_of(number: str) -> Note:
-    return lambda study: [_price_note(study, *study.runs_of(number))]
+    return lambda study: [_price_note(study, *study.table_runs(number))]
 
 
 BASELINES, STOPPING = (TOP, VOTE, BEST), (BEST, ADAPTIVE)
@@ -335,7 +334,7 @@ def _bucket_rows(study: Study) -> Iterator[Row]:
         }  # fmt: skip
         if bucket.part is not None:
             score, whole = (cell(bucket.part, name, "macro_f1", 100) for name in (bucket.policy, BEST))
-            comparison = pair_numbers(bucket.part.comparisons, bucket.policy, BEST, "macro_f1")
+            comparison = difference_limits_and_p(bucket.part.comparisons, bucket.policy, BEST, "macro_f1")
             gained = None if comparison is None else IntervalCell.of(comparison[:3], 100)
             values |= {"method_macro_f1_pct": score, "exhaustive_macro_f1_pct": whole, "gain_pp": gained}
         published = study.published("B.1", **bucket_keys(bucket))
@@ -376,7 +375,7 @@ def _efficiency_rows(study: Study) -> Iterator[Row]:
             many, words = (1000, "1,000 claims") if metric == "cost_eur" else (1, "claim")
             mean, total, change = of.cell(metric, many), of.cell(metric, claims), of.change(metric, BEST)
             yield Row((title, f"{metric}, per {words}"), values={"mean": mean, "total": total, "change": change})
-        yield Row((title, "missing-label traces"), values={"total": _count_unlabelled(of)})
+        yield Row((title, "missing-label traces"), values={"total": _count_traces_without_label(of)})
         for over, under, words in PER:
             yield Row((title, f"{over}, {words}"), values={"mean": cells.ratio(name, over, under)})
         hours, change = of.cell("latency_s", claims / 3600), of.change("latency_s", BEST)
@@ -385,7 +384,7 @@ def _efficiency_rows(study: Study) -> Iterator[Row]:
 
 def _efficiency_notes(study: Study) -> Iterator[str]:
     yield from reasons(study.main.missing)
-    yield from study.main.unlogged().values()
+    yield from study.main.unlogged_reasons().values()
     yield "hours: of latency_s, one call after the other"
     yield f"{CALL}: a dash where a method makes none"
     yield from (note_line(note) for note in study.notes if "cost_eur" in note.metrics)

@@ -8,8 +8,8 @@ from replay.analyses.budgets.budgets import BEST as BEST_OF_N
 from replay.analyses.budgets.surrogate_keys import USUAL_UNSEEN, macro_f1_gaps
 from replay.runs.passes.example_set import resampling_units
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE
-from replay.studies.factcheck.study import FixedBudgets, Study
-from replay.studies.kit.verdicts import Answer, Finding, answer_on_loss, answered, finding_on_any, findings_sheet
+from replay.studies.factcheck.study import PoolBudgets, Study
+from replay.studies.kit.verdicts import Answer, Finding, answer_on_loss, finding_on_any, findings_sheet, is_above
 from toolkit.show import IntervalCell
 
 _METRIC = "macro_f1"
@@ -26,12 +26,12 @@ def findings(study: Study) -> Iterator[Finding]:
     """Answers the questions of one data set: on stopping, on the surrogate, and on its order at fixed budgets of each
     pool.
     """
-    yield from _savings_findings(study)
+    yield from _findings_on_savings(study)
     for fixed in study.budgets.pools:
-        yield from _order_findings(fixed)
+        yield from _findings_on_orders(fixed)
 
 
-def _savings_findings(study: Study) -> Iterator[Finding]:
+def _findings_on_savings(study: Study) -> Iterator[Finding]:
     """Answers what stopping and the surrogate lose and save. Limits of the losses hold for both methods at once, and
     so do those of the savings (Bonferroni).
     """
@@ -56,14 +56,14 @@ def _savings_findings(study: Study) -> Iterator[Finding]:
         if saved is None:
             yield Finding(saving, Answer.UNASKED, why=_UNSERVED)
         else:
-            yield Finding(saving, answered(saved.reversed()), saved.reversed(), "%", f"{_WORDS[metric]} saved")
+            yield Finding(saving, is_above(saved.reversed()), saved.reversed(), "%", f"{_WORDS[metric]} saved")
 
 
 def _method_subject(method: str) -> str:
     return _WORDS.get(method, "surrogate-guided verification")
 
 
-def _order_findings(fixed: FixedBudgets) -> Iterator[Finding]:
+def _findings_on_orders(fixed: PoolBudgets) -> Iterator[Finding]:
     """Answers whether the surrogate's order beats other orders at any budget, and whether it and generation order lose
     to verifying everything.
 

@@ -59,7 +59,7 @@ def interval_cell(interval: Interval | PairedInterval | None, scale: float = 1.0
     return IntervalCell.of((middle, interval.low, interval.high), scale)
 
 
-def interval_of(name: str, scale: float = 1.0) -> Callable[[Any], IntervalCell | None]:
+def read_interval(name: str, scale: float = 1.0) -> Callable[[Any], IntervalCell | None]:
     """Returns a function that makes a cell of an object's attribute `name`, an interval, times `scale`."""
     return lambda one: interval_cell(getattr(one, name), scale)
 

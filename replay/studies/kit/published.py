@@ -27,7 +27,6 @@ def read_published(work: str) -> dict[str, Any]:
 
 @cache
 def _published_table(work: str, number: str) -> tuple[tuple[str, ...], tuple[PublishedRow, ...]]:
-    """Returns columns and rows of a published table; empty where the work has no such table."""
     table = next((one for one in read_published(work)["tables"] if one["id"] == number), {"columns": (), "rows": ()})
     return tuple(table["columns"]), tuple(dict(zip(table["columns"], row, strict=True)) for row in table["rows"])
 
@@ -71,13 +70,13 @@ class PublishedWork:
         prefix = f"{known.lower()}_"
         return {key.removeprefix(prefix): value for key, value in unmatched.items() if key.startswith(prefix)}
 
-    def finder(self, table: str, key: str, named: Callable[[str], object] = lambda name: name) -> FindRow:
+    def row_finder(self, table: str, key: str, named: Callable[[str], object] = lambda name: name) -> FindRow:
         """Returns a function that looks up a row by data set and one column; `named` translates that column's value
         into the work's words.
         """
         return lambda dataset, name: self.row(table, dataset, **{key: named(name)})
 
-    def stated(self, text: str) -> float:
+    def number_in_text(self, text: str) -> float:
         """Returns a number that the work states in its text, outside its tables."""
         return next(float(one["value"]) for one in read_published(self.name)["claims"] if one["text"] == text)
 
@@ -94,7 +93,7 @@ class PublishedDataset:
         match = self.work.row(table, self.dataset, **keys)
         return {key: float(value) for key, value in match.items() if isinstance(value, float | int)}
 
-    def value(self, table: str, column: str, **keys: object) -> float | None:
+    def number_in_row(self, table: str, column: str, **keys: object) -> float | None:
         """Returns the number in a row of a table; None where the work has no such row or no number there."""
         return self.row(table, **keys).get(column)
 

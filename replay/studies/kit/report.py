@@ -32,7 +32,7 @@ class StudyFigure:
     draw: Callable[..., Figure]
     missing: str | Callable[[Any], str] = ""
 
-    def of(self, part: Any, width: float = WIDTH) -> Figure | None:
+    def drawn_for(self, part: Any, width: float = WIDTH) -> Figure | None:
         """Draws the figure of a data set; None where there is nothing to show."""
         content, title = self.shows(part), f"{self.title}, {part.dataset}"
         return self.draw(content, title=title, simulated=part.simulated, width=width) if content else None
@@ -64,7 +64,9 @@ def figures_by_dataset(parts: Sequence[P], draw: Callable[[P], Mapping[str, Figu
 
 def draw_figures(figures: Figures, parts: Sequence[P], width: float = WIDTH) -> dict[str, Figure]:
     """Draws every figure of the data sets, `width` inches wide, by the names of their files."""
-    return figures_by_dataset(parts, lambda part: {key: figure.of(part, width) for key, figure in figures.items()})
+    return figures_by_dataset(
+        parts, lambda part: {key: figure.drawn_for(part, width) for key, figure in figures.items()}
+    )
 
 
 def file_name(dataset: str) -> str:

@@ -34,12 +34,12 @@ class Gap:
     text: str
     columns: frozenset[str] = frozenset()
 
-    def concerns(self, dashed: Collection[str]) -> bool:
+    def concerns_table(self, dashed: Collection[str]) -> bool:
         """Whether a table with dashes in these columns shows the reason."""
         return not self.columns or not self.columns.isdisjoint(dashed)
 
 
-class _Named(Protocol):
+class _NamedDataset(Protocol):
     """The results on one data set, with the data set's name."""
 
     @property
@@ -47,7 +47,7 @@ class _Named(Protocol):
         """The data set, as rows name it."""
 
 
-P = TypeVar("P", bound=_Named)
+P = TypeVar("P", bound=_NamedDataset)
 
 
 def merge_notes(parts: Sequence[P], describe: Callable[[P], Iterable[str]]) -> list[str]:
@@ -69,7 +69,7 @@ Value = IntervalCell | float | str | bool | None
 """A cell; None is a dash."""
 
 
-class Cells(Protocol):
+class MetricCells(Protocol):
     """The object of a table's row, such as one policy of a run: it knows the numbers of its metrics."""
 
     def cell(self, metric: str, scale: float = 1.0) -> IntervalCell | None:
@@ -121,14 +121,14 @@ class Column:
             return self.value(row.of)
         return row.of.cell(self.metric, self.scale) if self.metric else None
 
-    def display(self, value: Value) -> Value:
+    def value_as_displayed(self, value: Value) -> Value:
         """Converts a cell to what its form takes: a number with an interval, a number, or words."""
         if isinstance(self.form, NumberWithInterval):
             return IntervalCell(value) if isinstance(value, float | int) else value
         return value.estimate if isinstance(value, IntervalCell) else value
 
     @property
-    def plain(self) -> Form:
+    def plain_number_form(self) -> Form:
         """The form of the column's numbers without intervals, in the unit of the table."""
         form = self.form
         return (
@@ -159,7 +159,7 @@ def words(heading: str, key: str, value: Callable[[Any], Value] | None = None, *
     return Column(heading, key, Words(), value=value, **keys)
 
 
-def beside(column: Column, key: str, heading: str, name: str, decimals: int = 2) -> Column:
+def with_published(column: Column, key: str, heading: str, name: str, decimals: int = 2) -> Column:
     """Adds published numbers to a column; they stand after all other columns."""
     return replace(column, published_column=PublishedColumn(key, heading, name, Number(decimals), apart=True))
 
@@ -208,7 +208,7 @@ class Sheet(Generic[P]):
     printed: bool = True
 
     @property
-    def runs(self) -> str:
+    def run_of_numbers(self) -> str:
         return self.group or self.number
 
 
@@ -263,7 +263,7 @@ def laid_out_table(sheet: Sheet[P], parts: Sequence[P], captions: Captions[P]) -
     Columns for which some row has a published number get one more for it, and one for the difference. A column whose
     published number stands apart gets it after all others.
     """
-    columns = _values_for(sheet.columns, parts)
+    columns = _values_for_datasets(sheet.columns, parts)
     dataset_heading = sheet.dataset or (DATASET if len(parts) > 1 else "")
     rows = [(part.dataset, row) if dataset_heading else ("", row) for part in parts for row in sheet.rows(part)]
     known = {c.key for c in columns if any(row.published.get(c.published.key) is not None for _, row in rows)}
@@ -281,16 +281,16 @@ def laid_out_table(sheet: Sheet[P], parts: Sequence[P], captions: Captions[P]) -
     last_columns: list[tuple[TableColumn, list[Any]]] = []
     dashed = set()
     for column in columns:
-        cells = [column.display(column.cell(row)) for _, row in rows]
+        cells = [column.value_as_displayed(column.cell(row)) for _, row in rows]
         laid_columns.append((TableColumn(column.heading, column.form, column.key, drop=column.drop), cells))
         dashed |= {column.key} if None in cells else set()
         if column.key in known:
-            published_cells = list(_published(column, [row for _, row in rows], cells))
+            published_cells = list(_published_columns(column, [row for _, row in rows], cells))
             (last_columns if column.published.apart else laid_columns).extend(published_cells)
     laid_columns += last_columns
     explained = [ColumnNote(column.note, (column.key,), code=COLUMN) for column in columns if column.note]
-    gaps = [gap.text for gap in captions.gaps(sheet, parts) if gap.concerns(dashed)]
-    below = (*_notes(sheet, parts), *explained, *captions.below(sheet, parts, known), *gaps)
+    gaps = [gap.text for gap in captions.gaps(sheet, parts) if gap.concerns_table(dashed)]
+    below = (*_notes_of_sheet(sheet, parts), *explained, *captions.below(sheet, parts, known), *gaps)
     title = sheet.title if isinstance(sheet.title, str) else sheet.title(parts)
     return Table(
         title=f"{f'Table {sheet.number}: ' if sheet.number else ''}{title}{captions.suffix}",
@@ -302,13 +302,13 @@ def laid_out_table(sheet: Sheet[P], parts: Sequence[P], captions: Captions[P]) -
     )
 
 
-def _notes(sheet: Sheet[P], parts: Sequence[P]) -> Iterator[str]:
+def _notes_of_sheet(sheet: Sheet[P], parts: Sequence[P]) -> Iterator[str]:
     """Yields the notes of the sheet itself and those on single data sets."""
-    for note in _values_for(sheet.notes, parts):
+    for note in _values_for_datasets(sheet.notes, parts):
         yield from merge_notes(parts, note) if callable(note) else [note]
 
 
-def _values_for(what: Any, parts: Sequence[_Named]) -> Sequence[Any]:
+def _values_for_datasets(what: Any, parts: Sequence[_NamedDataset]) -> Sequence[Any]:
     return tuple(what(parts) if callable(what) else what)
 
 
@@ -316,24 +316,26 @@ def _head_column(head: str | TableColumn) -> TableColumn:
     return TableColumn(head) if isinstance(head, str) else head
 
 
-def _published(column: Column, rows: Sequence[Row], cells: Sequence[Value]) -> Iterator[tuple[TableColumn, list[Any]]]:
+def _published_columns(
+    column: Column, rows: Sequence[Row], cells: Sequence[Value]
+) -> Iterator[tuple[TableColumn, list[Any]]]:
     """Yields the column of published numbers and, unless it stands apart, the column of differences to them."""
     published = column.published
     published_cells = [row.published.get(published.key) for row in rows]
-    form: Form = published.form or column.plain
+    form: Form = published.form or column.plain_number_form
     heading, name = published.heading or f"{column.heading} published", published.name or f"{column.key}_published"
     yield (
         TableColumn(heading, form, name, drop=column.drop, under="" if published.apart else column.key),
         published_cells,
     )
-    if published.apart or not isinstance(column.plain, Number):
+    if published.apart or not isinstance(column.plain_number_form, Number):
         return
     scale = column.form.scale if isinstance(column.form, Number) else 1.0
     difference = [
         None if published.key in row.unlike else _difference_to_published(cell, other, scale)
         for row, cell, other in zip(rows, cells, published_cells, strict=True)
     ]
-    signed = Number(column.plain.decimals, signed=True)
+    signed = Number(column.plain_number_form.decimals, signed=True)
     yield TableColumn("difference", signed, f"{column.key}_difference", drop=column.drop, printed=False), difference
 
 

@@ -22,7 +22,7 @@ class Answer(StrEnum):
     UNASKED = "not asked"
 
 
-class _Limits(Protocol):
+class _HasLimits(Protocol):
     """An object with both limits of an interval, or None for both."""
 
     @property
@@ -32,7 +32,7 @@ class _Limits(Protocol):
     def high(self) -> float | None: ...
 
 
-def answered(difference: _Limits) -> Answer:
+def is_above(difference: _HasLimits) -> Answer:
     """Answers whether a difference is above 0, by its interval."""
     if difference.low is None or difference.high is None:
         return Answer.UNDECIDED
@@ -49,7 +49,7 @@ def answer_of_several(answers: Iterable[Answer]) -> Answer:
     return next((one for one in (Answer.YES, Answer.NO) if one in there), Answer.UNDECIDED)
 
 
-def answer_on_loss(difference: _Limits, margin: float, units: int) -> Answer:
+def answer_on_loss(difference: _HasLimits, margin: float, units: int) -> Answer:
     """Answers whether a difference is a loss of more than a margin; no where the lower limit rules that out."""
     if difference.low is None or difference.high is None:
         return Answer.UNDECIDED
@@ -98,7 +98,7 @@ def finding_on_any(question: str, gaps: Mapping[str, IntervalCell], against: str
     """
     if not gaps:
         return Finding(question, Answer.UNASKED, why="the log cannot serve it")
-    answers = {place: answered(gap) for place, gap in gaps.items()}
+    answers = {place: is_above(gap) for place, gap in gaps.items()}
     decision = answer_of_several(answers.values())
     up, down = ([place for place, answer in answers.items() if answer is one] for one in (Answer.YES, Answer.NO))
     decisive = min(down, key=lambda place: gaps[place].estimate) if decision is Answer.NO else None
@@ -122,7 +122,7 @@ def findings_sheet(
     asked.
     """
 
-    def rows(study: Any) -> Iterator[Row]:
+    def rows_of_findings(study: Any) -> Iterator[Row]:
         for one in of(study):
             unit, by = one.unit if one.difference is not None else "", one.decided_by or one.why
             values = {"verdict": one.answer.value, "difference": one.difference, "unit": unit, "decided_by": by}
@@ -132,4 +132,6 @@ def findings_sheet(
         words("Verdict", "verdict"), intervals("Difference", "difference", 2, signed=True), words("Unit", "unit"),
         words("Decided by", "decided_by", drop=1),
     )  # fmt: skip
-    return Sheet("verdicts", "What the log says", ("Question",), columns, rows, tuple(notes), dataset, optional=True)
+    return Sheet(
+        "verdicts", "What the log says", ("Question",), columns, rows_of_findings, tuple(notes), dataset, optional=True
+    )

@@ -32,7 +32,7 @@ MOST = 41
 """Thresholds of conditional self-correction."""
 
 
-def _curve_of(
+def _plotted_curve(
     name: str, at: Sequence[float], intervals: Sequence[Interval], diagnostic: bool = False, sees: str = "sees gold"
 ) -> PlottedCurve:
     """Makes a plotted line of estimates at the points `at`, with their intervals as its band."""
@@ -51,10 +51,10 @@ def _vote_curve(study: LatentStudy, strategies: Strategies, one: Strategy) -> Pl
         return None
     size, level = int(strategies.unit.max()) + 1, study.setting.settings.level
     intervals = [mean_estimate(column, strategies.unit, size).interval(level) for column in values.T]
-    return _curve_of(one.name, strategies.n.tolist(), intervals, one.sees_gold)
+    return _plotted_curve(one.name, strategies.n.tolist(), intervals, one.sees_gold)
 
 
-def _verifier_read(study: LatentStudy) -> str | None:
+def _verifier_of_strategies(study: LatentStudy) -> str | None:
     """Returns the verifier that the strategies read; None where they read none."""
     pool_strategies = study.strategies
     verifiers = (
@@ -66,7 +66,7 @@ def _verifier_read(study: LatentStudy) -> str | None:
 
 
 def _panels_over_n(study: LatentStudy, names: Sequence[str]) -> list[Panel]:
-    strategies, verifier = study.scored or study.strategies, _verifier_read(study)
+    strategies, verifier = study.scored or study.strategies, _verifier_of_strategies(study)
     if strategies is None:
         return []
     choices = [Strategy(name, verifier if name in (WEIGHTED, BEST) else None) for name in names]
@@ -86,7 +86,7 @@ def _conditional_vote_panels(study: LatentStudy) -> list[Panel]:
     """Draws conditional voting: accuracy over mean samples, one panel per threshold below which a probe is followed by
     a vote.
     """
-    halves, verifier = _chosen_and_reported(study), _verifier_read(study)
+    halves, verifier = _chosen_and_reported(study), _verifier_of_strategies(study)
     if halves is None or verifier not in (halves[1].scores or {}):
         return []
     strategies = halves[1]
@@ -111,10 +111,10 @@ def _self_correction_panels(study: LatentStudy) -> list[Panel]:
     """Draws conditional self-correction: accuracy over mean samples, and the threshold that is best on
     the other half.
     """
-    halves, verifier = _chosen_and_reported(study), _verifier_read(study)
+    halves, verifier = _chosen_and_reported(study), _verifier_of_strategies(study)
     if halves is None or halves[1].corrected is None or verifier not in (halves[1].scores or {}):
         return []
-    chosen, correction = (half.self_correction(str(verifier)) for half in halves)
+    chosen, correction = (half.self_correction_strategy(str(verifier)) for half in halves)
     thresholds = correction.thresholds(MOST)
     intervals = grid_intervals(correction, thresholds, halves[1].unit, study.setting.settings)
     samples = threshold_grid(correction, thresholds).samples[:, 0]
@@ -130,9 +130,9 @@ def _best_curve(
 ) -> PlottedCurve:
     thresholds = chosen.thresholds()
     best = thresholds[int(np.argmax(threshold_grid(chosen, thresholds).accuracy[:, 0]))]
-    right, samples = correction.outcomes(best, 0)
+    right, samples = correction.correctness_and_samples(best, 0)
     interval = mean_estimate(right, on.unit, int(on.unit.max()) + 1).interval(level)
-    return _curve_of("threshold that is best on the other half", [float(samples.mean())], [interval])
+    return _plotted_curve("threshold that is best on the other half", [float(samples.mean())], [interval])
 
 
 def _front_panels(study: LatentStudy) -> list[Panel]:
@@ -166,7 +166,7 @@ MOST_LINES = 1_000
 """Lines of a panel with bands: all of them."""
 
 
-def _tokens_by_end(tokens: Collection[int]) -> list[tuple[str, list[int]]]:
+def _tokens_by_end_counted_from(tokens: Collection[int]) -> list[tuple[str, list[int]]]:
     """Splits tokens into those counted from the text's beginning (0 and up) and from its end (below 0), each sorted."""
     split = [("first", sorted(t for t in tokens if t >= 0)), ("last", sorted(t for t in tokens if t < 0))]
     return [(name, group) for name, group in split if group]
@@ -177,8 +177,8 @@ def _location_panels(study: LatentStudy) -> list[Panel]:
     areas = {(location.layer, location.token): location.pooled for location in study.ablations.locations}
     panels = []
     for layer in sorted({layer for layer, _ in areas}, reverse=True):
-        for name, tokens in _tokens_by_end({token for depth, token in areas if depth == layer}):
-            line = _curve_of("one classifier a place", tokens, [areas[layer, token] for token in tokens])
+        for name, tokens in _tokens_by_end_counted_from({token for depth, token in areas if depth == layer}):
+            line = _plotted_curve("one classifier a place", tokens, [areas[layer, token] for token in tokens])
             panels.append((f"layer {layer}, {name} tokens".replace("-", "−"), [line]))
     return panels
 
@@ -188,7 +188,7 @@ def _location_heat_maps(study: LatentStudy) -> list[Heat]:
     areas = {(location.layer, location.token): location.pooled.estimate for location in study.ablations.locations}
     layers = sorted({layer for layer, _ in areas}, reverse=True)
     panels = []
-    for name, tokens in _tokens_by_end({token for _, token in areas}):
+    for name, tokens in _tokens_by_end_counted_from({token for _, token in areas}):
         cells = tuple(tuple(_percent_or_none(areas.get((layer, token))) for token in tokens) for layer in layers)
         panels.append(Heat(f"{name} tokens", _with_minus_signs(tokens), _with_minus_signs(layers), cells))
     return panels
@@ -229,7 +229,7 @@ def _suffix_panels(study: LatentStudy) -> list[Panel]:
     for name, key in (("log-probability of the last k tokens", "logprob"), ("states of the last k tokens", "states")):
         points = [(suffix.length, getattr(suffix, key)) for suffix in suffixes if getattr(suffix, key) is not None]
         if points:
-            curves.append(_curve_of(name, [length for length, _ in points], [area for _, area in points]))
+            curves.append(_plotted_curve(name, [length for length, _ in points], [area for _, area in points]))
     return [("", curves)] if curves else []
 
 
@@ -240,7 +240,7 @@ def _vote_panels(study: LatentStudy) -> list[Panel]:
         rows = sorted((vote for vote in study.ablations.votes if vote.votes == votes), key=lambda one: one.temperature)
         if votes & (votes - 1) == 0:
             name = "1 sample" if votes == 1 else f"majority of {votes}"
-            line = _curve_of("majority voting", [row.temperature for row in rows], [row.accuracy for row in rows])
+            line = _plotted_curve("majority voting", [row.temperature for row in rows], [row.accuracy for row in rows])
             panels.append((name, [line]))
     return panels
 
@@ -256,14 +256,14 @@ def _vote_figure(panels: Sequence[Panel], title: str, simulated: bool, width: fl
 SCALE = 100.0
 
 
-def _auc_gaps(study: LatentStudy, over: str) -> list[PolicyDifference]:
+def _auc_differences(study: LatentStudy, over: str) -> list[PolicyDifference]:
     """Returns the AUC of every other signal minus that of the verifier, the largest difference first."""
     pool, differences = study.main, []
-    if pool.single and over == WITHIN:
+    if pool.is_single and over == WITHIN:
         return []
     for key, one in pool.signals.items():
-        less = pool.minus(one, over, study.setting.settings.level)
-        if one is not pool.latent and less.difference is not None:
+        less = pool.auc_minus(one, over, study.setting.settings.level)
+        if one is not pool.verifier_auc and less.difference is not None:
             low, high = (None if end is None else -SCALE * end for end in (less.high, less.low))
             differences.append(PolicyDifference(one.label(key), -SCALE * less.difference, low, high))
     return sorted(differences, key=lambda one: -one.difference)
@@ -287,10 +287,10 @@ _over_means = partial(_samples_figure, x="mean samples")
 _over_samples = partial(_samples_figure, x="samples, n")
 FIGURES: Figures = {
     "signals": StudyFigure(
-        "Other signals", partial(_auc_gaps, over=POOLED), partial(_drawn_differences, quality="AUC")
+        "Other signals", partial(_auc_differences, over=POOLED), partial(_drawn_differences, quality="AUC")
     ),
     "signals_within": StudyFigure(
-        "Other signals within questions", partial(_auc_gaps, over=WITHIN),
+        "Other signals within questions", partial(_auc_differences, over=WITHIN),
         partial(_drawn_differences, quality="AUC within questions"),
     ),
     "figure_1_locations": StudyFigure("AUC by place", _location_panels, partial(_areas, x="token")),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from replay.latent.place_probes import PlacedTraces, mean_score_over_places, pooled_area_of_score
+from replay.latent.place_probes import PlacedTraces, mean_score_over_places, pooled_auc_of_score
 from toolkit.show import remark
 
 PAPER_PLACES = (-2, -4, -8, -16)
@@ -18,7 +18,7 @@ FEW_PLACES = 4
 def choose_places(traces: PlacedTraces, most: int) -> list[int]:
     """Chooses at most `most` places (layer, token), the paper's where there are more; 0 takes all."""
     every = list(range(len(traces.places)))
-    return every if not most or len(every) <= most else _thin_evenly(_paper_places(traces.places), most)
+    return every if not most or len(every) <= most else _thin_out_evenly(_paper_places(traces.places), most)
 
 
 def _paper_places(places: Sequence[tuple[int, int]]) -> list[int]:
@@ -28,15 +28,14 @@ def _paper_places(places: Sequence[tuple[int, int]]) -> list[int]:
     return [number for number, (layer, token) in enumerate(places) if layer in layers and token in tokens]
 
 
-def _thin_evenly(numbers: Sequence[int], most: int) -> list[int]:
-    """Thins a list evenly to at most `most` numbers."""
+def _thin_out_evenly(numbers: Sequence[int], most: int) -> list[int]:
     chosen = np.linspace(0, len(numbers) - 1, min(most, len(numbers))).round().astype(int)
     return [numbers[at] for at in np.unique(chosen)]
 
 
-def fewer_places(numbers: Sequence[int], most: int) -> Sequence[int]:
+def thin_out_places(numbers: Sequence[int], most: int) -> Sequence[int]:
     """Thins chosen places for comparisons that fit each of them for several seeds; all stay where `most` is 0."""
-    return _thin_evenly(numbers, FEW_PLACES) if most else numbers
+    return _thin_out_evenly(numbers, FEW_PLACES) if most else numbers
 
 
 def ablation_notes(
@@ -49,13 +48,13 @@ def ablation_notes(
     trained, measured = int(main.train.sum()), int((~main.train).sum())
     yield f"classifiers of one place each: fitted on {trained:,} traces of `{pool}`, measured on {measured:,}"
     count = len(main.places)
-    width = _area_width(main, table, level) if left_out or len(few) < count else ""
+    width = _auc_interval_width(main, table, level) if left_out or len(few) < count else ""
     text = f"where many are fitted, of {len(few)} of {count} places: "
     if len(few) == count:
         yield f"{text}all"
     else:
         text += f"{places_text(main.places[at] for at in few)} (`--positions 0` takes all)"
-        less = _area_width(main, table[:, few], level)
+        less = _auc_interval_width(main, table[:, few], level)
         yield remark("places_left_out", f"{text}; the interval of their AUC is {less} wide, that of all places {width}")
     if left_out:
         text = (
@@ -70,8 +69,8 @@ def places_text(places: Iterable[tuple[int, int]]) -> str:
     return ", ".join(f"{layer}:{token}".replace("-", "−") for layer, token in places)
 
 
-def _area_width(main: PlacedTraces, table: np.ndarray, level: float) -> str:
+def _auc_interval_width(main: PlacedTraces, table: np.ndarray, level: float) -> str:
     """Writes how wide the interval of the AUC of a verifier is, from the scores (N, P) of its places."""
     score = mean_score_over_places(table)
-    area = pooled_area_of_score(main, score, ~main.train).interval(level)
+    area = pooled_auc_of_score(main, score, ~main.train).interval(level)
     return "unknown" if area.low is None or area.high is None else f"{area.high - area.low:.3f}"

@@ -24,7 +24,7 @@ from replay.studies.latent.study import (
     ablations_of,
     study_log,
 )
-from replay.studies.latent.tables import COMPARED, SHEETS, VERDICT_SHEETS, WORK, captions, question_text
+from replay.studies.latent.tables import COMPARED, SHEETS, VERDICT_SHEETS, WORK, latent_captions, question_text
 from replay.studies.latent.verdicts import Verdict
 from toolkit.arguments import checks_arguments
 from toolkit.errors import InvalidError, argument
@@ -107,7 +107,7 @@ def study_latent(
 def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) -> StudyReport:
     """Assembles the report from the results on each data set."""
     simulated = any(study.simulated for study in studies)
-    tables = tables_of(SHEETS, studies, captions(studies))
+    tables = tables_of(SHEETS, studies, latent_captions(studies))
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
     words["What was measured"] = merge_notes(studies, _measured_on_lines)
     for study in studies:
@@ -129,7 +129,6 @@ def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) 
 
 
 def _verdict_sentence(one: Verdict) -> str:
-    """Writes a verdict as a sentence."""
     text = f"{question_text(one)} {one.answer.value.capitalize()}"
     if one.difference is None or one.difference.difference is None:
         return f"{text}: {one.why}."

@@ -15,16 +15,16 @@ from importlib.util import find_spec
 import numpy as np
 import polars as pl
 
-from replay.analyses.strategies.frontier import Frontier, front_of, random_half_of_examples
+from replay.analyses.strategies.frontier import Frontier, front_of_strategies, random_half_of_examples
 from replay.analyses.strategies.strategies import MOST_MISSING, Strategies, strategies
 from replay.analyses.strategies.votes_entropy import VotesEntropy, votes_entropy
 from replay.data.conditions import examples_where, excluding, ids_where, ids_where_or_none, in_dataset, report_condition
 from replay.data.contents import Contents, read_contents
 from replay.latent import place_probes
-from replay.latent.place_probes import ModelArea, PlaceArea, PlacedTraces, SeededArea
+from replay.latent.place_probes import ModelAuc, PlaceAuc, PlacedTraces, SeededAuc
 from replay.runs.compare.curves import curves
 from replay.studies.kit.published import PublishedDataset, published_name
-from replay.studies.latent.places import PAPER_PLACES, ablation_notes, choose_places, fewer_places
+from replay.studies.latent.places import PAPER_PLACES, ablation_notes, choose_places, thin_out_places
 from replay.studies.latent.verdicts import Gains, MeasuredPool, Verdict, gains_of, kinds_of, measure_pool, verdicts_of
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, ThinkbackError, UnknownError, UnsuitableError, argument, listed
@@ -85,7 +85,7 @@ FITTED = (LOCATIONS, TEMPERATURES, TRANSFER, READERS, MODELS, SIZES, SHARES)
 
 
 @dataclass(frozen=True)
-class TemperatureArea:
+class TemperatureAuc:
     """The mean AUC of classifiers that were trained on traces of one temperature and measured on those of another.
 
     `rows`: traces to train on. `behind`: how far those that are trained at the measured temperature are above them.
@@ -99,7 +99,7 @@ class TemperatureArea:
 
 
 @dataclass(frozen=True)
-class SuffixArea:
+class SuffixAuc:
     """AUCs from the last `length` tokens of the same `traces`: of log-probability and of hidden states."""
 
     length: int
@@ -109,7 +109,7 @@ class SuffixArea:
 
 
 @dataclass(frozen=True)
-class VotesAt:
+class VoteAtTemperature:
     """The accuracy of a majority vote of `votes` samples at a temperature."""
 
     temperature: float
@@ -133,14 +133,14 @@ class Ablations:
     transfer_behind: Mapping[str, PairedInterval] = field(default_factory=dict)
     readers_behind: Mapping[str, PairedInterval] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
-    locations: tuple[PlaceArea, ...] = ()
-    temperatures: tuple[TemperatureArea, ...] = ()
-    models: tuple[ModelArea, ...] = ()
-    sizes: tuple[SeededArea, ...] = ()
-    shares: tuple[SeededArea, ...] = ()
-    suffixes: tuple[SuffixArea, ...] = ()
+    locations: tuple[PlaceAuc, ...] = ()
+    temperatures: tuple[TemperatureAuc, ...] = ()
+    models: tuple[ModelAuc, ...] = ()
+    sizes: tuple[SeededAuc, ...] = ()
+    shares: tuple[SeededAuc, ...] = ()
+    suffixes: tuple[SuffixAuc, ...] = ()
     entropy: VotesEntropy | None = None
-    votes: tuple[VotesAt, ...] = ()
+    votes: tuple[VoteAtTemperature, ...] = ()
     places: tuple[tuple[int, int], ...] = ()
     fewer: tuple[tuple[int, int], ...] = ()
     measured: int = 0
@@ -240,7 +240,7 @@ class LatentStudy:
         probe = None if self.strategies is None else self.strategies.source.probe
         return tuple(pool for pool in self.pools if pool is self.main or pool.pool == probe)
 
-    def beside(self, pool: MeasuredPool) -> bool:
+    def has_published_numbers(self, pool: MeasuredPool) -> bool:
         """Whether published numbers stand beside a pool: the paper measures greedy attempts."""
         greedy = next((table_pool for table_pool in self.table_pools if table_pool.temperature == 0), self.main)
         return self.published is not None and pool is greedy
@@ -254,7 +254,7 @@ class LatentStudy:
 def study_log(log: Log, setting: LatentSetting) -> tuple[LatentStudy, ...]:
     """Studies every data set of the reported examples that a verifier of the study scored."""
     contents = read_contents(log)
-    _require_in_log(log, contents, setting)
+    _require_named_in_log(log, contents, setting)
     where, verifiers = setting.where or report_condition(log), _named_verifiers(contents, setting.verifiers)
     setting = replace(setting, where=where, verifiers=verifiers)
     ids = examples_where(log, setting.where)["example_id"]
@@ -276,7 +276,7 @@ def study_log(log: Log, setting: LatentSetting) -> tuple[LatentStudy, ...]:
     return studies
 
 
-def _require_in_log(log: Log, contents: Contents, setting: LatentSetting) -> None:
+def _require_named_in_log(log: Log, contents: Contents, setting: LatentSetting) -> None:
     """Raises ThinkbackError where the log lacks a named pool, verifier, action or set of training examples."""
     for pool in (setting.pool, setting.probe):
         if pool is not None:
@@ -288,7 +288,6 @@ def _require_in_log(log: Log, contents: Contents, setting: LatentSetting) -> Non
 
 
 def _named_verifiers(contents: Contents, names: Sequence[str]) -> tuple[str, ...]:
-    """Returns the named verifiers, or `latent` where none is named."""
     for name in names:
         contents.require_verifier(name)
     if not names and LATENT not in contents.verifiers:
@@ -322,7 +321,7 @@ def _dataset_studies(
                 dataset, log, setting, in_dataset(setting.where, dataset), in_dataset(setting.on, dataset),
                 _states_model(log, dataset), kinds, tuple(pools), _models_by_pool(log, dataset),
             )  # fmt: skip
-            yield _with_front(study, pool_traces, contents)
+            yield _with_strategy_front(study, pool_traces, contents)
 
 
 def _pool_key(traces: ScoredTraces, drawn_at: float | None, setting: LatentSetting) -> tuple[bool, float, float, str]:
@@ -331,13 +330,13 @@ def _pool_key(traces: ScoredTraces, drawn_at: float | None, setting: LatentSetti
     return traces.pool != setting.pool, -round(size), -(drawn_at or 0.0), traces.pool
 
 
-def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], contents: Contents) -> LatentStudy:
+def _with_strategy_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], contents: Contents) -> LatentStudy:
     """Adds strategies and their frontier to a study, where the log has what they need."""
     setting = study.setting
     try:
         pool = (
             setting.pool
-            or min(pool_traces, key=lambda one: _pool_key(one, _temperature(study, one.pool), setting)).pool
+            or min(pool_traces, key=lambda one: _pool_key(one, _temperature_of_pool(study, one.pool), setting)).pool
         )
         probe = setting.probe or _probe_pool(study, pool)
         scored = next((one.verifier for one in study.pools if one.pool == (probe or pool)), None)
@@ -346,7 +345,7 @@ def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], content
             orders=setting.orders, seed=setting.settings.seed, where=study.where,
         )  # fmt: skip
         chosen = random_half_of_examples(pool_strategies.examples, setting.settings.seed)
-        front = front_of(pool_strategies, chosen, setting.settings)
+        front = front_of_strategies(pool_strategies, chosen, setting.settings)
     except ThinkbackError as error:
         return replace(study, missing={**study.missing, FRONT: str(error)})
     extended = study if scored is None else _with_scored_samples(study, pool_strategies, scored)
@@ -397,7 +396,6 @@ def _other_pools(study: LatentStudy, pool_strategies: Strategies, contents: Cont
 
 
 def _count_first_scored(log: Log, verifier: str, pool: str, examples: pl.Series) -> int:
-    """Counts the first samples of a pool that a verifier scored on nearly all examples."""
     traces = log.scan("traces", ["trace_id", "example_id", "pool", "action", "sample_index"]).filter(
         pl.col("pool") == pool, pl.col("action") == "solve", pl.col("example_id").is_in(examples.implode())
     )
@@ -408,13 +406,13 @@ def _count_first_scored(log: Log, verifier: str, pool: str, examples: pl.Series)
     return next(number for number in range(len(at) + 1) if at.get(number, 0) < least)
 
 
-def _temperature(study: LatentStudy, pool: str) -> float | None:
+def _temperature_of_pool(study: LatentStudy, pool: str) -> float | None:
     return next((one.temperature for one in study.pools if one.pool == pool), None)
 
 
 def _probe_pool(study: LatentStudy, pool: str) -> str | None:
     """Returns the coldest pool of single attempts that its verifier scored: the probe; None where there is none."""
-    single = [(one.temperature or 0.0, one.pool) for one in study.pools if one.single and one.pool != pool]
+    single = [(one.temperature or 0.0, one.pool) for one in study.pools if one.is_single and one.pool != pool]
     return min(single)[1] if single else None
 
 
@@ -447,35 +445,37 @@ FEW_DEGREES = "votes on these questions were drawn at fewer than two known tempe
 def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
     """Fits the ablations of one data set. `every` holds all data sets of the log, this one included."""
     missing = dict[str, str]()
-    on_votes = Ablations(entropy=_entropy(study, missing), votes=tuple(_votes_at(study, missing)), missing=missing)
-    placed = _all_placed(study, every) if study.states else None
+    on_votes = Ablations(
+        entropy=_votes_entropy(study, missing), votes=tuple(_votes_by_temperature(study, missing)), missing=missing
+    )
+    placed = _placed_traces_of_all_datasets(study, every) if study.states else None
     if placed is None:
         why = f"no model's hidden states of the traces to train on and to report of {study.dataset} are in the log"
         missing |= dict.fromkeys(FITTED, why)
-        return replace(on_votes, suffixes=tuple(_suffix_areas(study, study.main.pool, None, None)))
+        return replace(on_votes, suffixes=tuple(_suffix_aucs(study, study.main.pool, None, None)))
     level = study.setting.settings.level
     dataset_traces = place_probes.restrict_traces(placed, placed.has_value("dataset", study.dataset))
     pool = _pool_for_ablations(study, dataset_traces)
     main = place_probes.restrict_traces(dataset_traces, dataset_traces.has_value("pool", pool))
     few = choose_places(main, study.setting.positions)
-    fewer = fewer_places(few, study.setting.positions)
+    fewer = thin_out_places(few, study.setting.positions)
     table = place_probes.score_table(main, main.train, main.states_at())
-    transferred, read = _transfer_areas(study, every, placed, pool, few, missing), _reader_areas(study, pool, missing)
+    transferred, read = _transfer_aucs(study, every, placed, pool, few, missing), _reader_aucs(study, pool, missing)
     others = max(len(transferred) - 1, 0) + max(len(read) - 1, 0)
-    by_temperature = tuple(_temperature_areas(study, dataset_traces, few, missing, others))
-    raised = _joint_level(level, others + sum(one.behind is not None for one in by_temperature))
+    by_temperature = tuple(_temperature_aucs(study, dataset_traces, few, missing, others))
+    raised = _bonferroni_level(level, others + sum(one.behind is not None for one in by_temperature))
     return replace(
         on_votes,
         transfer={name: area.interval(level) for name, area in transferred.items()},
         readers={name: area.interval(level) for name, area in read.items()},
-        transfer_behind=_gaps_to_reference(transferred, study.dataset, raised),
-        readers_behind=_gaps_to_reference(read, study.states, raised),
-        locations=place_probes.location_map(main, table, level),
+        transfer_behind=_differences_to_reference(transferred, study.dataset, raised),
+        readers_behind=_differences_to_reference(read, study.states, raised),
+        locations=place_probes.auc_by_place(main, table, level),
         temperatures=by_temperature,
-        models=tuple(_model_areas(study, main, missing)),
-        sizes=tuple(place_probes.areas_by_training_questions(main, fewer, study.setting.seeds, level)),
-        shares=tuple(place_probes.areas_by_right_share(main, fewer, study.setting.seeds, level)),
-        suffixes=tuple(_suffix_areas(study, pool, main, table)),
+        models=tuple(_model_aucs(study, main, missing)),
+        sizes=tuple(place_probes.auc_by_training_questions(main, fewer, study.setting.seeds, level)),
+        shares=tuple(place_probes.auc_by_right_share(main, fewer, study.setting.seeds, level)),
+        suffixes=tuple(_suffix_aucs(study, pool, main, table)),
         places=tuple(main.places[place] for place in few),
         notes=tuple(ablation_notes(main, pool, few, placed.left_out, table, level)),
         fewer=tuple(main.places[place] for place in fewer),
@@ -483,7 +483,7 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
     )
 
 
-def _all_placed(study: LatentStudy, every: Sequence[LatentStudy]) -> PlacedTraces | None:
+def _placed_traces_of_all_datasets(study: LatentStudy, every: Sequence[LatentStudy]) -> PlacedTraces | None:
     """Reads hidden states by one model: training traces of all data sets, and reported traces of this one."""
     train = pl.concat([ids_where_or_none(one.log, one.on) for one in every if one.states == study.states])
     return _placed_traces(study, study.states, train)
@@ -507,9 +507,9 @@ def _pool_for_ablations(study: LatentStudy, placed: PlacedTraces) -> str:
     return study.main.pool if study.main.pool in counts["pool"] else str(counts["pool"][0])
 
 
-def _temperature_areas(
+def _temperature_aucs(
     study: LatentStudy, placed: PlacedTraces, places: Sequence[int], missing: dict[str, str], others: int
-) -> Iterator[TemperatureArea]:
+) -> Iterator[TemperatureAuc]:
     """Trains at each temperature, measures at every one. `others`: further differences at the same joint level."""
     drawn_at = temperatures(study.log)
     pools = {pool: drawn_at[pool] for pool in placed.keys["pool"].unique().sort() if pool in drawn_at}
@@ -522,19 +522,19 @@ def _temperature_areas(
     names = {f"{degree:g}": degree for degree in by_degree}
     parts = {name: by_degree[degree] for name, degree in names.items()}
     level, balanced = study.setting.settings.level, place_probes.equal_parts(placed, parts, study.setting.settings.seed)
-    areas = place_probes.transfer_areas(placed, parts, places, trained_on=balanced)
-    behind = place_probes.transfer_gaps(areas, _joint_level(level, len(parts) * (len(parts) - 1) + others))
+    areas = place_probes.transfer_aucs(placed, parts, places, trained_on=balanced)
+    behind = place_probes.transfer_auc_gaps(areas, _bonferroni_level(level, len(parts) * (len(parts) - 1) + others))
     for (trained, at), area in areas.items():
         rows, less = int(balanced[trained].sum()), behind.get((trained, at))
-        yield TemperatureArea(names[trained], names[at], area.interval(level), rows, less)
+        yield TemperatureAuc(names[trained], names[at], area.interval(level), rows, less)
 
 
-def _joint_level(level: float, count: int) -> float:
+def _bonferroni_level(level: float, count: int) -> float:
     """Returns the level of each of `count` intervals that shall hold at once (Bonferroni)."""
     return 1 - (1 - level) / max(count, 1)
 
 
-def _gaps_to_reference(
+def _differences_to_reference(
     areas: Mapping[str, InfluencedEstimate], reference: str, level: float
 ) -> dict[str, PairedInterval]:
     """Returns the paired difference of the reference's AUC to each other one."""
@@ -543,7 +543,7 @@ def _gaps_to_reference(
     return {name: areas[reference].difference_to(area, level) for name, area in areas.items() if name != reference}
 
 
-def _transfer_areas(
+def _transfer_aucs(
     study: LatentStudy, every: Sequence[LatentStudy], placed: PlacedTraces, pool: str, places: Sequence[int],
     missing: dict[str, str],
 ) -> Mapping[str, InfluencedEstimate]:  # fmt: skip
@@ -553,11 +553,11 @@ def _transfer_areas(
     parts = {name: part for name, part in parts.items() if part.any()}
     if len(parts) < 2:
         missing[TRANSFER] = "no model's hidden states are of two data sets (in one pool)"
-    areas = place_probes.transfer_areas(placed, parts, places, together=True)
+    areas = place_probes.transfer_aucs(placed, parts, places, together=True)
     return {trained: area for (trained, at), area in areas.items() if at == study.dataset}
 
 
-def _reader_areas(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[str, InfluencedEstimate]:
+def _reader_aucs(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[str, InfluencedEstimate]:
     train, by_model = ids_where_or_none(study.log, study.on), {}
     for name in study.log.hidden_models:
         placed = _placed_traces(study, name, train)
@@ -580,10 +580,10 @@ def _reader_areas(study: LatentStudy, pool: str, missing: dict[str, str]) -> Map
     if traces is None:
         return {}
     known = ~traces.train & ~np.isnan(list(scores.values())).any(axis=0)
-    return {name: place_probes.pooled_area_of_score(traces, score, known) for name, score in scores.items()}
+    return {name: place_probes.pooled_auc_of_score(traces, score, known) for name, score in scores.items()}
 
 
-def _model_areas(study: LatentStudy, main: PlacedTraces, missing: dict[str, str]) -> Iterator[ModelArea]:
+def _model_aucs(study: LatentStudy, main: PlacedTraces, missing: dict[str, str]) -> Iterator[ModelAuc]:
     """Fits each kind of classifier at the last layer, at the tokens −1, −2, −4, −8 and −16 where they are logged."""
     layer = max(layer for layer, _ in main.places)
     ends = [
@@ -595,14 +595,14 @@ def _model_areas(study: LatentStudy, main: PlacedTraces, missing: dict[str, str]
         missing["the classifier swiglu"] = "it needs the package torch, which the extra `generate` brings"
     else:
         kinds.append("swiglu")
-    yield from place_probes.areas_by_model_kind(
-        main, fewer_places(places, study.setting.positions), kinds, study.setting.seeds, study.setting.settings.level
+    yield from place_probes.auc_by_model_kind(
+        main, thin_out_places(places, study.setting.positions), kinds, study.setting.seeds, study.setting.settings.level
     )
 
 
-def _suffix_areas(
+def _suffix_aucs(
     study: LatentStudy, pool: str, main: PlacedTraces | None, table: np.ndarray | None
-) -> Iterator[SuffixArea]:
+) -> Iterator[SuffixAuc]:
     measured = next((one for one in study.pools if one.pool == pool), study.main)
     traces, level = measured.traces, study.setting.settings.level
     scores = traces.suffixes_of(range(1, min(LONGEST, traces.longest) + 1))
@@ -612,27 +612,27 @@ def _suffix_areas(
         if main is not None and table is not None and length >= min(tokens, default=LONGEST + 1):
             within = [at for at, (_, token) in enumerate(main.places) if -length <= token < 0]
             measured_scores = np.where(main.train, np.nan, place_probes.mean_score_over_places(table, within))
-            states = _align_scores(traces, main.keys["trace_id"], measured_scores)
+            states = _align_scores_to_traces(traces, main.keys["trace_id"], measured_scores)
         given = [~np.isnan(one) for one in (logprob, states) if one is not None]
         known = np.logical_and.reduce(given) if given else np.zeros(0, bool)  # both on the traces that have both
         if known.any():
-            areas = (None if one is None else _suffix_area(traces, one, known) for one in (logprob, states))
+            areas = (None if one is None else _pooled_auc_of_known(traces, one, known) for one in (logprob, states))
             limits = [None if area is None else area.interval(level) for area in areas]
-            yield SuffixArea(length, int(known.sum()), *limits)
+            yield SuffixAuc(length, int(known.sum()), *limits)
 
 
-def _suffix_area(traces: ScoredTraces, score: np.ndarray, known: np.ndarray) -> InfluencedEstimate:
+def _pooled_auc_of_known(traces: ScoredTraces, score: np.ndarray, known: np.ndarray) -> InfluencedEstimate:
     return pooled_area(np.where(known, score, np.nan), traces.right, traces.unit, int(traces.unit.max()) + 1)
 
 
-def _align_scores(traces: ScoredTraces, ids: pl.Series, score: np.ndarray) -> np.ndarray:
+def _align_scores_to_traces(traces: ScoredTraces, ids: pl.Series, score: np.ndarray) -> np.ndarray:
     """Aligns scores of other traces, by `ids`, to these traces (N,); NaN where a trace has no score."""
     known = pl.DataFrame({"trace_id": ids, "score": score})
     joined = traces.trace.to_frame("trace_id").join(known, on="trace_id", how="left", maintain_order="left")
     return joined["score"].fill_null(float("nan")).to_numpy()
 
 
-def _entropy(study: LatentStudy, missing: dict[str, str]) -> VotesEntropy | None:
+def _votes_entropy(study: LatentStudy, missing: dict[str, str]) -> VotesEntropy | None:
     source = study.strategies.source if study.strategies is not None else None
     pool = source.pool if source is not None else study.main.pool
     probe = source.probe if source is not None else None
@@ -647,8 +647,8 @@ def _entropy(study: LatentStudy, missing: dict[str, str]) -> VotesEntropy | None
     return entropy
 
 
-def _votes_at(study: LatentStudy, missing: dict[str, str]) -> Iterator[VotesAt]:
-    pools = _pools_with_several(study)
+def _votes_by_temperature(study: LatentStudy, missing: dict[str, str]) -> Iterator[VoteAtTemperature]:
+    pools = _pools_with_several_samples(study)
     if len({degree for pool, degree in temperatures(study.log).items() if pool in pools}) < 2:
         missing[VOTES] = FEW_DEGREES
         return
@@ -659,10 +659,10 @@ def _votes_at(study: LatentStudy, missing: dict[str, str]) -> Iterator[VotesAt]:
         return
     for row in frame.sort("k", "temperature").iter_rows(named=True):
         accuracy = Interval(row["estimate"], row["low"], row["high"], row["n"], None)
-        yield VotesAt(row["temperature"], row["k"], accuracy)
+        yield VoteAtTemperature(row["temperature"], row["k"], accuracy)
 
 
-def _pools_with_several(study: LatentStudy) -> list[str]:
+def _pools_with_several_samples(study: LatentStudy) -> list[str]:
     attempts = study.log.scan("traces", ["pool", "action", "example_id"]).filter(pl.col("action") == "solve")
     sizes = collect(attempts.group_by("pool").agg(most=pl.len() / pl.col("example_id").n_unique()), study.log)
     return sizes.filter(pl.col("most") > 1)["pool"].to_list()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 
-from replay.studies.kit.cells import interval_cell, interval_of
+from replay.studies.kit.cells import interval_cell, read_interval
 from replay.studies.kit.published import PublishedRow, PublishedWork
 from replay.studies.kit.sheet import Captions, Column, Gap, Row, Sheet, Value, intervals, merge_notes, numbers, words
 from replay.studies.latent import study as what
@@ -23,10 +23,10 @@ from replay.studies.latent.verdicts import (
     REFLECTION,
     WITHIN,
     MeasuredPool,
-    SignalAreas,
+    SignalAuc,
     Verdict,
-    answered,
     fitting_records,
+    is_above,
 )
 from toolkit.errors import counted
 from toolkit.log.describe.verifier_quality import BEST
@@ -64,7 +64,7 @@ def _published_transfer(dataset: str | None) -> PublishedRow:
     return WORK.row("4", dataset, trained_on=None if dataset is None else SHORT.get(dataset, dataset))
 
 
-def _is_published(name: str, column: str, columns: Mapping[str, str]) -> bool:
+def _is_in_published_column(name: str, column: str, columns: Mapping[str, str]) -> bool:
     """Whether a model or verifier, by its name in the log, is the one of a published column."""
     return _letters_and_digits(columns[column]) in _letters_and_digits(name)
 
@@ -81,7 +81,7 @@ LEAST_SCORED = 0.9
 """Share of the traces that a verifier must have scored to have a column."""
 
 
-def _area_cell(study: LatentStudy, signal: SignalAreas | None, over: str = POOLED) -> Value:
+def _auc_cell(study: LatentStudy, signal: SignalAuc | None, over: str = POOLED) -> Value:
     return None if signal is None else interval_cell(signal.interval(over, study.setting.settings.level))
 
 
@@ -97,18 +97,18 @@ def other_verifiers(studies: Studies) -> list[str]:
     return sorted(names)
 
 
-def best_logprob_signal(pool: MeasuredPool) -> SignalAreas | None:
+def best_logprob_signal(pool: MeasuredPool) -> SignalAuc | None:
     """Returns the log-probability signals as the paper takes them: of the suffix length that is best on the reported
     rows.
     """
-    by_suffix = pool.logprobs
+    by_suffix = pool.logprob_aucs
     return by_suffix.get(BEST) or next(iter(by_suffix.values()), None)
 
 
 def _auc_sheet(over: str) -> Sheet[LatentStudy]:
     """Makes table 1: AUCs over all traces (`pooled`), and the same within questions (`within`)."""
 
-    def columns(studies: Studies) -> list[Column]:
+    def auc_columns(studies: Studies) -> list[Column]:
         areas = [
             intervals("latent verifier", LILAVE, 3),
             intervals("self-reflection", REFLECTED, 3),
@@ -117,22 +117,24 @@ def _auc_sheet(over: str) -> Sheet[LatentStudy]:
         names = other_verifiers(studies)
         if over == POOLED and any(study.published for study in studies):
             areas += [intervals(label, key, 3, drop=2) for key, label in REWARDS.items()]
-            names = [name for name in names if not any(_is_published(name, key, REWARDS) for key in REWARDS)]
+            names = [name for name in names if not any(_is_in_published_column(name, key, REWARDS) for key in REWARDS)]
         return areas + [intervals(f"`{name}`", name, 3, drop=1) for name in names]
 
-    def rows(study: LatentStudy) -> Iterator[Row]:
+    def rows_of_study(study: LatentStudy) -> Iterator[Row]:
         for pool in study.table_pools:
-            reflected = pool.of_kind(REFLECTION)
+            reflected = pool.verifiers_of_kind(REFLECTION)
             values = {
-                LILAVE: _area_cell(study, pool.latent, over),
-                REFLECTED: _area_cell(study, pool.signals[reflected[0]] if reflected else None, over),
-                LOGPROBS: _area_cell(study, best_logprob_signal(pool), over),
+                LILAVE: _auc_cell(study, pool.verifier_auc, over),
+                REFLECTED: _auc_cell(study, pool.signals[reflected[0]] if reflected else None, over),
+                LOGPROBS: _auc_cell(study, best_logprob_signal(pool), over),
             }
             for name in pool.traces.scores:
-                area = _area_cell(study, pool.signals[name], over)
-                keys = [key for key in REWARDS if _is_published(name, key, REWARDS)] or [name]
+                area = _auc_cell(study, pool.signals[name], over)
+                keys = [key for key in REWARDS if _is_in_published_column(name, key, REWARDS)] or [name]
                 values |= dict.fromkeys(keys, area)
-            published_row = _published_row("1", study.published) if over == POOLED and study.beside(pool) else {}
+            published_row = (
+                _published_row("1", study.published) if over == POOLED and study.has_published_numbers(pool) else {}
+            )
             yield Row((pool.pool, pool.verifier), values=values, published=published_row)
 
     return Sheet(
@@ -140,27 +142,27 @@ def _auc_sheet(over: str) -> Sheet[LatentStudy]:
         "AUC of the latent verifier and of other estimates"
         if over == POOLED
         else "The same within questions: mean AUC over those with right and wrong traces",
-        ("Pool", "Verifier"), columns, rows, (_logprob_lines, _trace_lines), "Data set",
+        ("Pool", "Verifier"), auc_columns, rows_of_study, (_notes_on_logprobs, _trace_notes), "Data set",
         number="1" if over == POOLED else "",
-        needed=lambda studies: over == POOLED or any(not pool.single for one in studies for pool in one.table_pools),
+        needed=lambda studies: over == POOLED or any(not pool.is_single for one in studies for pool in one.table_pools),
     )  # fmt: skip
 
 
-def _logprob_lines(study: LatentStudy) -> Iterator[str]:
+def _notes_on_logprobs(study: LatentStudy) -> Iterator[str]:
     for pool in study.table_pools:
         signal = best_logprob_signal(pool)
         if signal is not None:
-            best = " as in the paper, the k that is best on these very rows" if BEST in pool.logprobs else ""
+            best = " as in the paper, the k that is best on these very rows" if BEST in pool.logprob_aucs else ""
             yield f"log-probabilities, pool `{pool.pool}`: {signal.name}{',' if best else ''}{best}"
 
 
-def _trace_lines(study: LatentStudy) -> Iterator[str]:
+def _trace_notes(study: LatentStudy) -> Iterator[str]:
     for pool in study.table_pools:
         traces = pool.traces
         yield (
             f"pool `{pool.pool}`: {len(traces.right):,} traces of {int(traces.example.max()) + 1:,} questions, "
             f"{traces.right.mean():.1%} of them right; scores by `{pool.verifier}`"
-            + (f", {pool.latent.remark}" if pool.latent.remark else "")
+            + (f", {pool.verifier_auc.remark}" if pool.verifier_auc.remark else "")
         )
 
 
@@ -178,7 +180,7 @@ def _model_columns(studies: Studies) -> list[Column]:
     names = [
         name
         for name in _model_names(studies)
-        if not (published and any(_is_published(name, key, MODELS) for key in MODELS))
+        if not (published and any(_is_in_published_column(name, key, MODELS) for key in MODELS))
     ]
     return areas + [intervals(name, f"{name}_auc", 3) for name in names]
 
@@ -187,8 +189,8 @@ def _rows_by_model(study: LatentStudy) -> Iterator[Row]:
     values: dict[str, Value] = {}
     for pool in study.table_pools:
         if pool.pool in study.models:
-            name, area = study.models[pool.pool], _area_cell(study, pool.latent)
-            for key in (f"{name}_auc", *(key for key in MODELS if _is_published(name, key, MODELS))):
+            name, area = study.models[pool.pool], _auc_cell(study, pool.verifier_auc)
+            for key in (f"{name}_auc", *(key for key in MODELS if _is_in_published_column(name, key, MODELS))):
                 values.setdefault(key, area)
     published_row = _published_row("2", study.published)
     yield Row((), values=values, published=published_row)
@@ -196,11 +198,11 @@ def _rows_by_model(study: LatentStudy) -> Iterator[Row]:
 
 BY_MODEL = Sheet[LatentStudy](
     "table_2", "AUC of the latent verifier of each base model", (), _model_columns, _rows_by_model,
-    ("Each model's traces are scored by a verifier on its own hidden states.", _trace_lines), "Data set", number="2",
+    ("Each model's traces are scored by a verifier on its own hidden states.", _trace_notes), "Data set", number="2",
 )  # fmt: skip
 
 
-def _measured_lines(study: LatentStudy) -> Iterator[str]:
+def _notes_on_measured_traces(study: LatentStudy) -> Iterator[str]:
     """Says what the further fits are and how many traces they are measured on."""
     ablations = study.ablations
     if ablations.measured:
@@ -223,7 +225,7 @@ def _reader_rows(study: LatentStudy) -> Iterator[Row]:
 READERS = Sheet[LatentStudy](
     "table_3", "AUC on states of the model that wrote the responses, and of another that read them", ("read by",),
     (intervals("states of its own", SAME_MODEL, 3), intervals("states of the other", OTHER_MODEL, 3)), _reader_rows,
-    (_measured_lines,), "Data set", number="3",
+    (_notes_on_measured_traces,), "Data set", number="3",
     needed=lambda studies: any(study.ablations.readers or study.published for study in studies),
 )  # fmt: skip
 
@@ -235,10 +237,10 @@ def _transfer_columns(studies: Studies) -> list[Column]:
     for study in studies:
         key = keys.pop(study.published or WORK.dataset(study.dataset) or "", f"tested_{study.dataset}_auc")
 
-        def tested(of: LatentStudy, on: LatentStudy = study) -> Value:
+        def auc_on_tested(of: LatentStudy, on: LatentStudy = study) -> Value:
             return interval_cell(on.ablations.transfer.get(of.dataset))
 
-        on_datasets.append(intervals(f"on {study.dataset}", key, 3, tested))
+        on_datasets.append(intervals(f"on {study.dataset}", key, 3, auc_on_tested))
     return on_datasets + [numbers(f"on {label}", key) for label, key in keys.items() if published]
 
 
@@ -248,7 +250,7 @@ def _transfer_rows(study: LatentStudy) -> Iterator[Row]:
 
 TRANSFER = Sheet[LatentStudy](
     "table_4", "AUC of verifiers on the test rows of every data set", (), _transfer_columns, _transfer_rows,
-    ("Rows: what the verifier was trained on.", _measured_lines), "Trained on", number="4",
+    ("Rows: what the verifier was trained on.", _notes_on_measured_traces), "Trained on", number="4",
     needed=lambda studies: len(studies) > 1 and any(
         len(study.ablations.transfer) > 1 or study.published for study in studies
     ),
@@ -264,12 +266,12 @@ def _signal_rows(study: LatentStudy) -> Iterator[Row]:
         for key, one in pool.signals.items():
             if not one.traces:
                 continue
-            values: dict[str, Value] = {"traces": one.traces, "auc": _area_cell(study, one)}
-            values["auc_within"] = None if pool.single else _area_cell(study, one, WITHIN)
-            if one is not pool.latent:
+            values: dict[str, Value] = {"traces": one.traces, "auc": _auc_cell(study, one)}
+            values["auc_within"] = None if pool.is_single else _auc_cell(study, one, WITHIN)
+            if one is not pool.verifier_auc:
                 for over, name in ((POOLED, "ahead"), (WITHIN, "ahead_within")):
-                    less = pool.minus(one, over, level)
-                    values[name] = interval_cell(less) if over == POOLED or not pool.single else None
+                    less = pool.auc_minus(one, over, level)
+                    values[name] = interval_cell(less) if over == POOLED or not pool.is_single else None
             yield Row((pool.pool, one.label(key)), values=values)
 
 
@@ -303,7 +305,7 @@ def question_text(one: Verdict) -> str:
     return f"{one.question.value}, {one.over}?" if one.over else f"{one.question.value}?"
 
 
-def _interval_lines(study: LatentStudy) -> Iterator[str]:
+def _notes_on_intervals(study: LatentStudy) -> Iterator[str]:
     level = f"{100 * study.setting.settings.level:g} %"
     yield (
         f"Points: hundredths of an area, or per cent of the questions. Yes, or no: the {level} interval leaves out 0. "
@@ -313,7 +315,7 @@ def _interval_lines(study: LatentStudy) -> Iterator[str]:
     yield "Pooled: over all traces; within: the mean over questions with right and wrong traces."
 
 
-def _pool_lines(study: LatentStudy) -> Iterator[str]:
+def _notes_on_pools(study: LatentStudy) -> Iterator[str]:
     text = f"areas and picks: of {len(study.main.traces.right):,} traces of `{study.main.pool}`"
     if study.strategies is not None:
         source = study.strategies.source
@@ -327,7 +329,7 @@ VERDICTS = Sheet[LatentStudy](
         words("verdict", "verdict"), intervals("difference, points", "difference", 1, signed=True),
         words("against, or why not asked", "against", drop=1),
     ),
-    _verdict_rows, (_interval_lines, _pool_lines), "Data set",
+    _verdict_rows, (_notes_on_intervals, _notes_on_pools), "Data set",
 )  # fmt: skip
 
 
@@ -353,28 +355,28 @@ def _conditional_columns(studies: Sequence[LatentStudy]) -> list[Column]:
     return [*columns, BETTER]
 
 
-def _best_pool_lines(study: LatentStudy) -> Iterator[str]:
+def _notes_on_best_pools(study: LatentStudy) -> Iterator[str]:
     if study.gains.elsewhere:
         yield "best pool: that whose plain votes were right most often where settings were chosen, at as many samples"
 
 
-def _half_lines(study: LatentStudy) -> Iterator[str]:
+def _notes_on_halves(study: LatentStudy) -> Iterator[str]:
     if study.front is not None:
         front = study.front
         yield f"settings: chosen on {front.n_chosen_on:,} questions; numbers: of {front.n_reported_on:,} others"
 
 
-BEHIND = intervals("difference, points", "difference", 1, interval_of("difference", POINTS), signed=True)
+BEHIND = intervals("difference, points", "difference", 1, read_interval("difference", POINTS), signed=True)
 ACCURACY = (
     numbers("accuracy %", "accuracy", 1, lambda one: 100 * one.accuracy),
     numbers("plain voting %", "against", 1, lambda one: 100 * one.against, drop=1), BEHIND,
 )  # fmt: skip
-BETTER = words("better?", "verdict", lambda one: answered(one.difference).value)
+BETTER = words("better?", "verdict", lambda one: is_above(one.difference).value)
 CONDITIONAL = Sheet[LatentStudy](
     "conditional_votes", "Conditional voting against plain voting at as many samples",
     (TableColumn("believed from", Number(3), "threshold"),),
     _conditional_columns, _conditional_rows,
-    (_half_lines, _best_pool_lines,
+    (_notes_on_halves, _notes_on_best_pools,
      "A probe that scores at least the threshold is the answer; else n further samples vote. The rows are the settings "
      "of the front, where they were chosen, that doubt at least 5 % of the probes and believe at least 5 %. "
      "Intervals hold for all of them at once. "
@@ -383,12 +385,12 @@ CONDITIONAL = Sheet[LatentStudy](
 )  # fmt: skip
 
 
-def _question_lines(study: LatentStudy) -> Iterator[str]:
+def _notes_on_questions(study: LatentStudy) -> Iterator[str]:
     if study.strategies is not None:
         yield f"of {len((study.scored or study.strategies).unit):,} questions"
 
 
-def _scored_lines(study: LatentStudy) -> Iterator[str]:
+def _notes_on_scored_samples(study: LatentStudy) -> Iterator[str]:
     if study.scored is not None and SELECTED in study.missing:
         yield study.missing[SELECTED]
 
@@ -397,7 +399,7 @@ SELECTING = Sheet[LatentStudy](
     "votes_by_score", "Weighted voting and best-of-n by the verifier against plain voting", ("Strategy",),
     (numbers("n", "n", 0, attrgetter("n")), *ACCURACY, BETTER),
     lambda study: (Row((one.name,), one) for one in (*study.gains.weighted, *study.gains.best)),
-    ("Intervals hold for every n of a strategy at once.", _question_lines, _scored_lines), "Data set",
+    ("Intervals hold for every n of a strategy at once.", _notes_on_questions, _notes_on_scored_samples), "Data set",
     optional=True,
 )  # fmt: skip
 
@@ -406,7 +408,7 @@ ORACLE = Sheet[LatentStudy](
     "oracle", "How far the oracle is", (TableColumn("n", Number(0)), "Best strategy"),
     (replace(ACCURACY[0], heading="its accuracy %"), replace(ACCURACY[1], heading="oracle %", drop=0), BEHIND),
     lambda study: (Row((one.n, one.name), one) for one in study.gains.oracle),
-    (_half_lines, "The oracle picks a right answer where there is one. Intervals hold for every n at once."),
+    (_notes_on_halves, "The oracle picks a right answer where there is one. Intervals hold for every n at once."),
     "Data set", optional=True,
 )  # fmt: skip
 
@@ -469,7 +471,7 @@ def _temperature_rows(study: LatentStudy) -> Iterator[Row]:
         yield Row((f"{trained:g}",), values={"rows": group[0].rows, **values})
 
 
-def _carried_over_rows(study: LatentStudy) -> Iterator[Row]:
+def _transfer_gap_rows(study: LatentStudy) -> Iterator[Row]:
     ablations = study.ablations
     for temperature in ablations.temperatures:
         if temperature.behind is not None:
@@ -490,7 +492,7 @@ def _model_rows(study: LatentStudy) -> Iterator[Row]:
     return (Row((model.model, model.layer, model.token), model) for model in models)
 
 
-def _fewer_places_lines(study: LatentStudy) -> Iterator[str]:
+def _notes_on_fewer_places(study: LatentStudy) -> Iterator[str]:
     if places := study.ablations.fewer:
         yield f"a verifier here is the mean of {counted(len(places), 'classifier')}: {places_text(places)}"
 
@@ -513,7 +515,7 @@ def _correlation_note(study: LatentStudy) -> Iterator[str]:
 
 
 SEEDED = (
-    numbers("traces trained on", "rows", 0, attrgetter("rows")), intervals("AUC", "auc", 3, interval_of("mean")),
+    numbers("traces trained on", "rows", 0, attrgetter("rows")), intervals("AUC", "auc", 3, read_interval("mean")),
     numbers("median", "median", 3, attrgetter("median")), numbers("lowest", "lowest", 3, attrgetter("least")),
     numbers("highest", "highest", 3, attrgetter("most")),
 )  # fmt: skip
@@ -521,8 +523,8 @@ SPREAD = "lowest and highest: of the seeds; AUC: the mean of their areas, with i
 ABLATION_SHEETS = (
     _ablation_sheet(
         "locations", "One classifier a place: AUC by layer and token", ("layer", "token"),
-        (intervals("AUC", "auc", 3, interval_of("pooled")),
-         intervals("AUC within questions", "auc_within", 3, interval_of("within")),
+        (intervals("AUC", "auc", 3, read_interval("pooled")),
+         intervals("AUC within questions", "auc_within", 3, read_interval("within")),
          numbers("traces", "traces", 0, attrgetter("traces"))),
         lambda study: (Row((at.layer, at.token), at) for at in study.ablations.locations), what.LOCATIONS,
         lambda study: study.ablations.notes, printed=False,
@@ -535,7 +537,7 @@ ABLATION_SHEETS = (
     ),
     _ablation_sheet(
         "carried_over", "What is lost by a verifier from elsewhere", ("what", "trained on", "instead of"),
-        (intervals("AUC", "auc", 3), intervals("own verifier ahead", "behind", 3, signed=True)), _carried_over_rows,
+        (intervals("AUC", "auc", 3), intervals("own verifier ahead", "behind", 3, signed=True)), _transfer_gap_rows,
         what.LOCATIONS,
         "own verifier: the one that is trained on what is measured; ahead: its AUC less the other one's, paired, on "
         "the same traces; its limits hold for all rows of a data set at once (Bonferroni)",
@@ -547,18 +549,18 @@ ABLATION_SHEETS = (
     _ablation_sheet(
         "training_sizes", "Size of the training set", ("questions",), SEEDED,
         lambda study: (Row((int(size.size),), size) for size in study.ablations.sizes), what.SIZES,
-        _fewer_places_lines, "each seed draws the questions to train on", SPREAD,
+        _notes_on_fewer_places, "each seed draws the questions to train on", SPREAD,
     ),
     _ablation_sheet(
         "right_shares", "Share of right traces among as many to train on", ("right, %",), SEEDED,
         lambda study: (Row((f"{100 * share.size:g}",), share) for share in study.ablations.shares), what.SHARES,
-        _fewer_places_lines, "each seed draws the traces to train on", SPREAD,
+        _notes_on_fewer_places, "each seed draws the traces to train on", SPREAD,
     ),
     _ablation_sheet(
         "suffixes", "AUC by length of the suffix", ("tokens",),
         (numbers("traces", "traces", 0, attrgetter("traces")),
-         intervals("log-probability", "logprob", 3, interval_of("logprob")),
-         intervals("states of these tokens", "states", 3, interval_of("states"))),
+         intervals("log-probability", "logprob", 3, read_interval("logprob")),
+         intervals("states of these tokens", "states", 3, read_interval("states"))),
         lambda study: (Row((one.length,), one) for one in study.ablations.suffixes), what.SUFFIXES,
         "both are of the same traces, those that have both",
         "log-probability: the sum over the last tokens; below 0.5 it speaks against the answer",
@@ -568,13 +570,13 @@ ABLATION_SHEETS = (
         "votes_entropy", "Entropy of the votes by the score of a first attempt", ("score",),
         (
             numbers("questions", "questions", 0, attrgetter("questions")),
-            intervals("entropy, share of the largest", "entropy", 3, interval_of("entropy")),
-            intervals("votes right, %", "right", 1, interval_of("right", 100)),
+            intervals("entropy, share of the largest", "entropy", 3, read_interval("entropy")),
+            intervals("votes right, %", "right", 1, read_interval("right", 100)),
         ), _entropy_rows, what.ENTROPY, _correlation_note,
     ),
     _ablation_sheet(
         "votes_by_temperature", "Majority voting by temperature", ("temperature", "votes"),
-        (intervals("accuracy, %", "accuracy", 1, interval_of("accuracy", 100)),
+        (intervals("accuracy, %", "accuracy", 1, read_interval("accuracy", 100)),
          numbers("questions", "questions", 0, attrgetter("accuracy.n"))),
         lambda study: (Row((f"{one.temperature:g}", one.votes), one) for one in study.ablations.votes), what.VOTES,
         printed=False,
@@ -589,7 +591,7 @@ NO_REFLECTION = "no verifier of kind `reflection` scored these traces"
 NOT_FITTED = "nothing was fitted, as `--without-ablations` asks"
 
 
-def captions(studies: Sequence[LatentStudy]) -> Captions[LatentStudy]:
+def latent_captions(studies: Sequence[LatentStudy]) -> Captions[LatentStudy]:
     """Makes the captions of the tables of these data sets."""
     settings = studies[0].setting.settings
     drawn = (
@@ -605,7 +607,6 @@ def captions(studies: Sequence[LatentStudy]) -> Captions[LatentStudy]:
 
 
 def _dash_reasons(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
-    """Returns the reasons for dashes."""
     yield Gap(f"self-reflection: {NO_REFLECTION} where there is a dash", frozenset({REFLECTED}))
     dash = remark("no_logprobs", f"log-probabilities: {NO_LOGPROBS}, where there is a dash")
     yield Gap(dash, frozenset({LOGPROBS}))
@@ -619,9 +620,11 @@ def _dash_reasons(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
         yield Gap("a model has a dash where it wrote none of the measured traces", frozenset(models))
     tested = {*TESTED, *(f"tested_{study.dataset}_auc" for study in studies)}
     for part, columns in ((what.READERS, {SAME_MODEL, OTHER_MODEL}), (what.TRANSFER, tested)):
-        yield from (Gap(line, frozenset(columns)) for line in merge_notes(studies, partial(_reasons, part=part)))
+        yield from (
+            Gap(line, frozenset(columns)) for line in merge_notes(studies, partial(_reasons_for_gaps, part=part))
+        )
 
 
-def _reasons(study: LatentStudy, part: str) -> list[str]:
+def _reasons_for_gaps(study: LatentStudy, part: str) -> list[str]:
     nothing = f"the log has nothing to compare on `{study.dataset}`" if study.setting.ablations else NOT_FITTED
     return [study.ablations.missing.get(part, nothing)]

@@ -13,7 +13,7 @@ import polars as pl
 from replay.analyses.strategies.frontier import Frontier
 from replay.analyses.strategies.strategies import BEST, CONDITIONAL, MAJORITY, ORACLE, WEIGHTED, Strategies, Strategy
 from replay.analyses.strategies.strategy_grids import VotesByScore
-from replay.studies.kit.verdicts import Answer, answer_of_several, answered
+from replay.studies.kit.verdicts import Answer, answer_of_several, is_above
 from toolkit.log import Log
 from toolkit.log.contract.left_out import source_parts
 from toolkit.log.describe.scored_traces import ScoredTraces
@@ -29,7 +29,7 @@ HALF = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class SignalAreas:
+class SignalAuc:
     """A signal's scores (N,) and its AUC over all traces (`pooled`) and within questions (`within`), with a remark.
 
     `widened`: by what its standard error is multiplied, for scores out of fold.
@@ -75,35 +75,35 @@ class MeasuredPool:
     verifier: str
     traces: ScoredTraces
     train: ScoredTraces | None
-    signals: Mapping[str, SignalAreas]
+    signals: Mapping[str, SignalAuc]
     kinds: Mapping[str, str]
 
     @property
-    def single(self) -> bool:
+    def is_single(self) -> bool:
         """Whether the pool has one trace per question."""
         return len(self.traces.right) == int(self.traces.example.max()) + 1
 
     @property
-    def latent(self) -> SignalAreas:
+    def verifier_auc(self) -> SignalAuc:
         return self.signals[self.verifier]
 
     @property
-    def logprobs(self) -> dict[str, SignalAreas]:
+    def logprob_aucs(self) -> dict[str, SignalAuc]:
         """The log-probability signals, of suffixes and of the whole text; where none is logged, verifiers that read
         them.
         """
-        plain = {name: self.signals[name] for name in (BEST_SUFFIX, HONEST, WHOLE) if self._known(name)}
-        return plain or {name: self.signals[name] for name in self.of_kind(LOGPROB)}
+        plain = {name: self.signals[name] for name in (BEST_SUFFIX, HONEST, WHOLE) if self._has_scores(name)}
+        return plain or {name: self.signals[name] for name in self.verifiers_of_kind(LOGPROB)}
 
-    def _known(self, name: str) -> bool:
+    def _has_scores(self, name: str) -> bool:
         return name in self.signals and self.signals[name].traces > 0
 
-    def of_kind(self, *kinds: str) -> list[str]:
+    def verifiers_of_kind(self, *kinds: str) -> list[str]:
         """Returns the verifiers of some kinds, the best first."""
-        names = [name for name in self.traces.scores if self.kinds.get(name) in kinds and self._known(name)]
+        names = [name for name in self.traces.scores if self.kinds.get(name) in kinds and self._has_scores(name)]
         return sorted(names, key=lambda name: -self.signals[name].areas[POOLED].estimate)
 
-    def over_random(self, level: float = 0.95) -> PairedInterval:
+    def gain_over_random(self, level: float = 0.95) -> PairedInterval:
         """Returns the accuracy of the trace with the highest score minus that of a random trace of the same
         question.
         """
@@ -111,16 +111,17 @@ class MeasuredPool:
         units, first = np.unique(traces.example, return_index=True)
         size = int(traces.unit.max()) + 1
         best, random = (
-            mean_estimate(one, traces.unit[first], size) for one in best_scored(traces, self.latent.score, len(units))
+            mean_estimate(one, traces.unit[first], size)
+            for one in best_scored(traces, self.verifier_auc.score, len(units))
         )
-        return best.difference_to(random, level, self.latent.widened)
+        return best.difference_to(random, level, self.verifier_auc.widened)
 
-    def minus(self, other: SignalAreas, over: str, level: float = 0.95) -> PairedInterval:
+    def auc_minus(self, other: SignalAuc, over: str, level: float = 0.95) -> PairedInterval:
         """Returns the verifier's AUC minus that of another signal, on the traces that both score."""
-        latent, widened = self.latent, max(self.latent.widened, other.widened)
+        latent, widened = self.verifier_auc, max(self.verifier_auc.widened, other.widened)
         both = ~np.isnan(latent.score) & ~np.isnan(other.score)
         first, second = (
-            one.areas if both.sum() == one.traces else _signal_areas(self.traces, np.where(both, one.score, np.nan))
+            one.areas if both.sum() == one.traces else _signal_aucs(self.traces, np.where(both, one.score, np.nan))
             for one in (latent, other)
         )
         return first[over].difference_to(second[over], level, widened)
@@ -136,7 +137,7 @@ def measure_pool(
     signals = {}
     for one in signals_of(scored, train, untrained, lengths):
         of_suffix = one.remark in (BEST_SUFFIX, HONEST)
-        areas = SignalAreas(one.name, one.score, _signal_areas(scored, one.score), one.widened, one.remark)
+        areas = SignalAuc(one.name, one.score, _signal_aucs(scored, one.score), one.widened, one.remark)
         signals[one.remark if of_suffix else one.name] = areas
     return MeasuredPool(traces.pool, temperature, verifier, scored, train, signals, kinds)
 
@@ -178,7 +179,7 @@ def _verifier_records(log: Log) -> Iterator[tuple[str, Mapping[str, Any]]]:
                 yield name, entry
 
 
-def _signal_areas(traces: ScoredTraces, score: np.ndarray) -> dict[str, InfluencedEstimate]:
+def _signal_aucs(traces: ScoredTraces, score: np.ndarray) -> dict[str, InfluencedEstimate]:
     size = int(traces.unit.max()) + 1
     return {
         POOLED: pooled_area(score, traces.right, traces.unit, size),
@@ -193,7 +194,7 @@ LEAST_DOUBTED = 0.05
 
 
 @dataclass(frozen=True)
-class Gain:
+class StrategyGain:
     """One setting of a strategy against a rival with as many mean samples: both accuracies and the difference.
 
     `name`: of the strategy; `below`: the score below which `n` further samples follow a probe. `pool`: of the rival,
@@ -216,24 +217,26 @@ class Gains:
     oracle; `elsewhere`: conditional voting against plain voting in the other pool that is best for it.
     """
 
-    weighted: tuple[Gain, ...] = ()
-    best: tuple[Gain, ...] = ()
-    conditional: tuple[Gain, ...] = ()
-    coin: tuple[Gain, ...] = ()
-    elsewhere: tuple[Gain, ...] = ()
-    oracle: tuple[Gain, ...] = ()
+    weighted: tuple[StrategyGain, ...] = ()
+    best: tuple[StrategyGain, ...] = ()
+    conditional: tuple[StrategyGain, ...] = ()
+    coin: tuple[StrategyGain, ...] = ()
+    elsewhere: tuple[StrategyGain, ...] = ()
+    oracle: tuple[StrategyGain, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
-class _Pair:
+class _StrategyPair:
     """Correctness of two strategies on the same examples, (E,) each, and the gain that they belong to."""
 
-    gain: Gain
+    gain: StrategyGain
     first: np.ndarray
     second: np.ndarray
 
 
-def joint_gains(pairs: Sequence[_Pair], unit: np.ndarray, settings: Settings) -> tuple[Gain, ...]:
+def gains_with_joint_intervals(
+    pairs: Sequence[_StrategyPair], unit: np.ndarray, settings: Settings
+) -> tuple[StrategyGain, ...]:
     """Fills in the gains' intervals, which hold for all of them at once."""
     if not pairs:
         return ()
@@ -245,16 +248,16 @@ def joint_gains(pairs: Sequence[_Pair], unit: np.ndarray, settings: Settings) ->
     )
 
 
-def _pair(
+def _strategy_pair(
     first: np.ndarray, second: np.ndarray, name: str, samples: float, n: int, below: float | None = None, pool: str = ""
-) -> _Pair:
-    gain = Gain(name, samples, n, float(first.mean()), float(second.mean()), NOTHING, below, pool)
-    return _Pair(gain, first, second)
+) -> _StrategyPair:
+    gain = StrategyGain(name, samples, n, float(first.mean()), float(second.mean()), NOTHING, below, pool)
+    return _StrategyPair(gain, first, second)
 
 
 def _conditional_gains(
     strategies: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings, others: Mapping[str, Strategies]
-) -> tuple[tuple[Gain, ...], tuple[Gain, ...], tuple[Gain, ...]]:
+) -> tuple[tuple[StrategyGain, ...], tuple[StrategyGain, ...], tuple[StrategyGain, ...]]:
     """Returns the gains of conditional voting on the half that chose no settings, against three rivals: plain voting
     with as many samples, the same further samples given by a coin, and plain voting in the pool that is best at as
     many samples on the other half. Settings that doubt fewer than 5 % or more than 95 % of the probes are left out,
@@ -263,33 +266,33 @@ def _conditional_gains(
     on = strategies.for_examples(~chosen)
     pools = {strategies.source.pool: strategies, **others}
     known = set[bytes]()
-    plain, by_coin, elsewhere = list[_Pair](), list[_Pair](), list[_Pair]()
+    plain, by_coin, elsewhere = list[_StrategyPair](), list[_StrategyPair](), list[_StrategyPair]()
     for row in front.front.filter(strategy=CONDITIONAL).sort("chosen_samples").iter_rows(named=True):
         rungs = VotesByScore(tuple(row["below"]), tuple(row["votes"]))
         of = on.conditional(row["verifier"])
         if not rungs.below or not LEAST_DOUBTED <= of.doubted_probes(rungs.below[0]).mean() <= 1 - LEAST_DOUBTED:
             continue
-        acts = rungs.columns(of.score, of.n).tobytes()
+        acts = rungs.places_of_sample_numbers(of.score, of.n).tobytes()
         if acts in known:
             continue
         known.add(acts)
-        right, paid = rungs.outcomes(of)
+        right, paid = rungs.correctness_and_samples(of)
         samples, setting = float(paid.mean()), (rungs.votes[0], rungs.below[0])
         voted = on.vote_correctness(samples)
-        plain.append(_pair(right, voted, CONDITIONAL, samples, *setting))
-        by_coin.append(_pair(right, rungs.outcomes_by_coin(of), CONDITIONAL, samples, *setting))
+        plain.append(_strategy_pair(right, voted, CONDITIONAL, samples, *setting))
+        by_coin.append(_strategy_pair(right, rungs.correctness_by_coin(of), CONDITIONAL, samples, *setting))
         if others:
             best = max(pools, key=lambda pool, at=samples: float(pools[pool].vote_correctness(at)[chosen].mean()))  # type: ignore[misc]
             rival = pools[best].vote_correctness(samples)[~chosen]
-            elsewhere.append(_pair(right, rival, CONDITIONAL, samples, *setting, best))
+            elsewhere.append(_strategy_pair(right, rival, CONDITIONAL, samples, *setting, best))
     return (
-        joint_gains(plain, on.unit, settings),
-        joint_gains(by_coin, on.unit, settings),
-        joint_gains(elsewhere, on.unit, settings),
+        gains_with_joint_intervals(plain, on.unit, settings),
+        gains_with_joint_intervals(by_coin, on.unit, settings),
+        gains_with_joint_intervals(elsewhere, on.unit, settings),
     )
 
 
-def _selecting_gains(strategies: Strategies, name: str, settings: Settings) -> tuple[Gain, ...]:
+def _selecting_gains(strategies: Strategies, name: str, settings: Settings) -> tuple[StrategyGain, ...]:
     """Returns the gains of weighted voting or best-of-n over plain voting at every n from 2 on. No setting is chosen,
     so all examples count.
     """
@@ -298,12 +301,14 @@ def _selecting_gains(strategies: Strategies, name: str, settings: Settings) -> t
         return ()
     right, voted = strategies.plain[strategy], strategies.plain[Strategy(MAJORITY)]
     pairs = [
-        _pair(right[:, at], voted[:, at], name, float(n), int(n)) for at, n in enumerate(strategies.n.tolist()) if n > 1
+        _strategy_pair(right[:, at], voted[:, at], name, float(n), int(n))
+        for at, n in enumerate(strategies.n.tolist())
+        if n > 1
     ]
-    return joint_gains(pairs, strategies.unit, settings)
+    return gains_with_joint_intervals(pairs, strategies.unit, settings)
 
 
-def _oracle_gaps(strategies: Strategies, chosen: np.ndarray, settings: Settings) -> tuple[Gain, ...]:
+def _oracle_gaps(strategies: Strategies, chosen: np.ndarray, settings: Settings) -> tuple[StrategyGain, ...]:
     """Returns the gap of the best strategy to the oracle at every n from 2 on. The best is chosen on one half, the gap
     is of the other.
     """
@@ -313,8 +318,10 @@ def _oracle_gaps(strategies: Strategies, chosen: np.ndarray, settings: Settings)
     for at, n in enumerate(strategies.n.tolist()):
         if n > 1:
             best = max(known, key=lambda one, at=at: float(of.plain[one][:, at].mean()))  # type: ignore[misc]
-            pairs.append(_pair(on.plain[best][:, at], on.plain[Strategy(ORACLE)][:, at], str(best), float(n), int(n)))
-    return joint_gains(pairs, on.unit, settings)
+            pairs.append(
+                _strategy_pair(on.plain[best][:, at], on.plain[Strategy(ORACLE)][:, at], str(best), float(n), int(n))
+            )
+    return gains_with_joint_intervals(pairs, on.unit, settings)
 
 
 def gains_of(
@@ -332,7 +339,7 @@ def gains_of(
     )  # fmt: skip
 
 
-class _VerdictOn(StrEnum):
+class _VerdictQuestion(StrEnum):
     """The questions on a data set, as tables and reports write them."""
 
     CHANCE = "is the verifier better than chance"
@@ -352,7 +359,7 @@ class Verdict:
     the difference for people; `where`: the mean samples at which there is a gain, and a loss; `why` it is not asked.
     """
 
-    question: _VerdictOn
+    question: _VerdictQuestion
     answer: Answer
     over: str = ""
     against: str = ""
@@ -362,20 +369,20 @@ class Verdict:
     why: str = ""
 
 
-def _gain_verdict(question: _VerdictOn, gains: Sequence[Gain]) -> Verdict:
+def _gain_verdict(question: _VerdictQuestion, gains: Sequence[StrategyGain]) -> Verdict:
     """Answers a question about gains: yes where some setting is above and none below, no where some is below and none
     above; else both, or undecided.
 
     The intervals hold for all settings at once, so one that leaves out 0 is enough. Shown is the one that decides, or
     the largest difference.
     """
-    answers = [answered(gain.difference) for gain in gains]
+    answers = [is_above(gain.difference) for gain in gains]
     up = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.YES]
     down = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.NO]
     decision = answer_of_several(answers)
     decisive = min(down, key=_gain_size) if decision is Answer.NO else max(up or gains, key=_gain_size)
     plain = f"plain voting of pool {decisive.pool}" if decisive.pool else "plain voting"
-    rival = "a coin" if question is _VerdictOn.COIN else plain
+    rival = "a coin" if question is _VerdictQuestion.COIN else plain
     against = f"{rival}, {decisive.samples:.3g} samples"
     return Verdict(
         question, decision, against=against, difference=decisive.difference,
@@ -383,7 +390,7 @@ def _gain_verdict(question: _VerdictOn, gains: Sequence[Gain]) -> Verdict:
     )  # fmt: skip
 
 
-def _gain_size(gain: Gain) -> float:
+def _gain_size(gain: StrategyGain) -> float:
     return gain.difference.difference if gain.difference.difference is not None else 0.0
 
 
@@ -401,62 +408,67 @@ def verdicts_of(
 
     `unserved`: why there are no strategies; `left_out`: why some of them are not tried.
     """
-    return (*_area_verdicts(pool, level), *_strategy_verdicts(gains, unserved, left_out))
+    return (*_auc_verdicts(pool, level), *_strategy_verdicts(gains, unserved, left_out))
 
 
-def _rival_signals(pool: MeasuredPool) -> Iterator[tuple[str, SignalAreas]]:
+def _rival_signals(pool: MeasuredPool) -> Iterator[tuple[str, SignalAuc]]:
     """Returns the log-probability signals that a verifier has to beat; where possible, none was chosen on the reported
     rows.
     """
-    logprobs = pool.logprobs
+    logprobs = pool.logprob_aucs
     for name, one in logprobs.items():
         if name != BEST_SUFFIX or HONEST not in logprobs:
             yield name, one
 
 
-def _area_verdicts(pool: MeasuredPool, level: float) -> Iterator[Verdict]:
+def _auc_verdicts(pool: MeasuredPool, level: float) -> Iterator[Verdict]:
     for over in OVER:
-        if over == WITHIN and pool.single:
-            yield Verdict(_VerdictOn.CHANCE, Answer.UNASKED, over, why=ONE_TRACE)
+        if over == WITHIN and pool.is_single:
+            yield Verdict(_VerdictQuestion.CHANCE, Answer.UNASKED, over, why=ONE_TRACE)
         else:
-            difference = pool.latent.over_chance(over, level)
-            yield Verdict(_VerdictOn.CHANCE, answered(difference), over, "0.5", difference)
-    if pool.single:
-        yield Verdict(_VerdictOn.RANDOM, Answer.UNASKED, why=ONE_TRACE)
+            difference = pool.verifier_auc.over_chance(over, level)
+            yield Verdict(_VerdictQuestion.CHANCE, is_above(difference), over, "0.5", difference)
+    if pool.is_single:
+        yield Verdict(_VerdictQuestion.RANDOM, Answer.UNASKED, why=ONE_TRACE)
     else:
-        over_random = pool.over_random(level)
+        over_random = pool.gain_over_random(level)
         yield Verdict(
-            _VerdictOn.RANDOM, answered(over_random), against="a random pick of what is scored", difference=over_random
+            _VerdictQuestion.RANDOM,
+            is_above(over_random),
+            against="a random pick of what is scored",
+            difference=over_random,
         )
     against = list(_rival_signals(pool))
     raised = 1 - (1 - level) / max(len(against), 1)
     for over in OVER:
-        why = NO_LOGPROBS if not against else ONE_TRACE if over == WITHIN and pool.single else ""
+        why = NO_LOGPROBS if not against else ONE_TRACE if over == WITHIN and pool.is_single else ""
         if why:
-            yield Verdict(_VerdictOn.LOGPROBS, Answer.UNASKED, over, why=why)
+            yield Verdict(_VerdictQuestion.LOGPROBS, Answer.UNASKED, over, why=why)
         else:
-            yield _beats_all(over, [(one.label(name), pool.minus(one, over, raised)) for name, one in against])
+            yield _verdict_over_rivals(
+                over, [(one.label(name), pool.auc_minus(one, over, raised)) for name, one in against]
+            )
 
 
-def _beats_all(over: str, pairs: Sequence[tuple[str, PairedInterval]]) -> Verdict:
+def _verdict_over_rivals(over: str, pairs: Sequence[tuple[str, PairedInterval]]) -> Verdict:
     """Yes where the verifier's AUC is above every rival's, no where it is below one; that rival, or the nearest, is
     shown.
     """
-    answers = [answered(difference) for _, difference in pairs]
+    answers = [is_above(difference) for _, difference in pairs]
     decision = Answer.NO if Answer.NO in answers else Answer.UNDECIDED if Answer.UNDECIDED in answers else Answer.YES
     of = [pair for pair, answer in zip(pairs, answers, strict=True) if answer is decision]
     name, difference = min(of, key=lambda pair: pair[1].difference if pair[1].difference is not None else 1.0)
-    return Verdict(_VerdictOn.LOGPROBS, decision, over, name, difference)
+    return Verdict(_VerdictQuestion.LOGPROBS, decision, over, name, difference)
 
 
 def _strategy_verdicts(gains: Gains, unserved: str | None, left_out: Mapping[str, str]) -> Iterator[Verdict]:
     negative = next((why for what, why in left_out.items() if what.startswith(WEIGHTED)), NO_SCORES)
     for question, question_gains, why in (
-        (_VerdictOn.WEIGHTED, gains.weighted, negative),
-        (_VerdictOn.BEST, gains.best, NO_SCORES),
-        (_VerdictOn.CONDITIONAL, gains.conditional, NO_PROBE),
-        *([(_VerdictOn.ELSEWHERE, gains.elsewhere, "")] if gains.elsewhere else []),
-        (_VerdictOn.COIN, gains.coin, NO_PROBE),
+        (_VerdictQuestion.WEIGHTED, gains.weighted, negative),
+        (_VerdictQuestion.BEST, gains.best, NO_SCORES),
+        (_VerdictQuestion.CONDITIONAL, gains.conditional, NO_PROBE),
+        *([(_VerdictQuestion.ELSEWHERE, gains.elsewhere, "")] if gains.elsewhere else []),
+        (_VerdictQuestion.COIN, gains.coin, NO_PROBE),
     ):
         yield (
             _gain_verdict(question, question_gains)
@@ -464,8 +476,8 @@ def _strategy_verdicts(gains: Gains, unserved: str | None, left_out: Mapping[str
             else Verdict(question, Answer.UNASKED, why=unserved or why)
         )
     if not gains.oracle:
-        yield Verdict(_VerdictOn.ORACLE, Answer.UNASKED, why=unserved or ONE_SAMPLE)
+        yield Verdict(_VerdictQuestion.ORACLE, Answer.UNASKED, why=unserved or ONE_SAMPLE)
         return
     last = gains.oracle[-1]
     against = f"oracle of {last.n} samples; best: {last.name}"
-    yield Verdict(_VerdictOn.ORACLE, answered(last.difference), against=against, difference=last.difference)
+    yield Verdict(_VerdictQuestion.ORACLE, is_above(last.difference), against=against, difference=last.difference)

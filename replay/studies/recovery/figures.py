@@ -52,14 +52,14 @@ def _band_panel(
     if not rows:
         return None
 
-    def column(name: str) -> tuple[float | None, ...]:
+    def scaled_column(name: str) -> tuple[float | None, ...]:
         return tuple(None if row[name] is None else scale * row[name] for row in rows)
 
     estimate = tuple(scale * float(row["estimate"]) for row in rows)
-    high = column("band_high")
+    high = scaled_column("band_high")
     top = min(1.05 * max([*(one for one in high if one is not None), *estimate]), 100.0) if from_zero else None
     return show.PlottedBand(
-        label, tuple(100 * place[row["threshold"]] for row in rows), estimate, column("band_low"), high,
+        label, tuple(100 * place[row["threshold"]] for row in rows), estimate, scaled_column("band_low"), high,
         top=top or None, rate=scale == 100.0, mark=None if mark is None else 100 * mark,
     )  # fmt: skip
 
@@ -75,7 +75,9 @@ def _cost_points(study: DatasetStudy) -> Collection[Any]:
 def _fix_and_flip_bars(study: DatasetStudy) -> Collection[Any]:
     """Returns fixes and flips of every policy that revises."""
     named = study.names
-    names = study.replayed([*named.always.values(), *named.selective.values(), *named.unfitted, *named.samples])
+    names = study.replayed(
+        [*named.always.values(), *named.selective.values(), *named.policies_not_fitted, *named.samples]
+    )
     cells = [(name, *(study.cell(name, metric) for metric in ("fix_rate", "flip_rate"))) for name in names]
     return [bar for bar in cells if None not in bar]
 
@@ -89,14 +91,14 @@ JOINED = "bins of few examples are taken together"
 def _sweep_panels(study: DatasetStudy) -> list[show.PlottedBand]:
     """Returns accuracy, flips and tokens over the rate of the primary gate; flips are left out where there are none."""
     metrics = (("accuracy", "accuracy, %", 100.0), ("flip_rate", "flips, %", 100.0), ("total_tokens", "tokens", 1.0))
-    return _band_panels(study.band, metrics, study.rate)
+    return _band_panels(study.band, metrics, study.acting_rate)
 
 
 def _flip_panels(study: DatasetStudy) -> list[show.PlottedBand]:
     """Returns the share of flips among the examples that the primary gate acts on first."""
     metrics = (("flips_among", f"flips among those acted on, % ({FEWEST} or more)", 100.0),)
     least = FEWEST / study.result.statistics.n
-    return _band_panels(study.band, metrics, study.rate, from_zero=True, least=least)
+    return _band_panels(study.band, metrics, study.acting_rate, from_zero=True, least=least)
 
 
 def _reliability_panels(study: DatasetStudy) -> list[show.ReliabilityPanel]:
@@ -105,7 +107,7 @@ def _reliability_panels(study: DatasetStudy) -> list[show.ReliabilityPanel]:
     """
     panels = []
     for gate in (one for one in study.gates if one.predicts_probability):
-        if gate.action != study.roles.action and gate.policy != study.roles.cheap(gate.action):
+        if gate.action != study.roles.action and gate.policy != study.roles.cheap_gate(gate.action):
             continue
         bins = study.calibration[gate.policy]
         points = tuple((one.score, one.label.estimate or 0.0, one.label.low, one.label.high) for one in bins)
@@ -138,8 +140,8 @@ def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str
     yield from undrawn_reasons(FIGURES, study, drawn)
     named = study.names
     names = {named.base, *named.budgets.values(), *named.always.values(), *named.selective.values()}
-    names |= {*named.unfitted, *named.samples, *named.oracles}
-    without = [policy for policy in LACKING["tokens"].policies(study.result) if policy in names]
+    names |= {*named.policies_not_fitted, *named.samples, *named.oracles}
+    without = [policy for policy in LACKING["tokens"].policies_without_metric(study.result) if policy in names]
     lacks = [
         (bool(without), "cost_accuracy", f"{listed(without)}: their tokens are not logged throughout"),
         (bool({named.base, named.primary} & {*without}), "threshold_sweep",

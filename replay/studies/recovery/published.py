@@ -40,15 +40,17 @@ def published_price(dataset: str | None, part: str, what: str) -> PublishedRow:
     return {key: value for key, value in row.items() if key != "total_tokens"}
 
 
-published_comparison = WORK.finder("10", "comparison")
+published_comparison = WORK.row_finder("10", "comparison")
 """Difference, interval and p of a paired comparison."""
-published_state = WORK.finder("11", "attempt_state")
+published_state = WORK.row_finder("11", "attempt_state")
 """Accuracies of the completed or truncated base attempts."""
-published_gate = WORK.finder("3", "gate", lambda gate: "cheap features" if _letters(gate) == "activeverify" else None)
+published_gate = WORK.row_finder(
+    "3", "gate", lambda gate: "cheap features" if _lower_case_letters(gate) == "activeverify" else None
+)
 """Accuracy and rate of the gate on cheap features, which is ours for active verification."""
-published_action = WORK.finder("4", "action", lambda action: SCREENED.get(_letters(action)))
+published_action = WORK.row_finder("4", "action", lambda action: SCREENED.get(_lower_case_letters(action)))
 """Accuracy, fixes, flips and tokens of an action on the examples that gates are fitted on."""
-published_budget = WORK.finder("20", "initial_budget_tokens", lambda limit: int(limit) if limit.isdigit() else None)
+published_budget = WORK.row_finder("20", "initial_budget_tokens", lambda limit: int(limit) if limit.isdigit() else None)
 """Accuracy, tokens, finalizers and truncation of an initial budget."""
 
 
@@ -73,7 +75,7 @@ def accuracy_column(part: str, what: str) -> str:
 
 def paper_verb(action: str) -> str:
     """Returns the paper's word for an action in the names of its policies; empty where it has none."""
-    return ACTIONS.get(_letters(action), "")
+    return ACTIONS.get(_lower_case_letters(action), "")
 
 
 def paper_name(part: str, what: str) -> str:
@@ -87,5 +89,5 @@ def paper_name(part: str, what: str) -> str:
     }.get(part, "")
 
 
-def _letters(name: str) -> str:
+def _lower_case_letters(name: str) -> str:
     return re.sub(r"[^a-z]", "", name.lower())

@@ -8,9 +8,9 @@ from typing import Any
 
 from replay.analyses.recommend.repair_examples import EXAMPLES_NOTE, example_files
 from replay.data.prices import Prices, load_prices
-from replay.gatefit.data import ON, TUNE, check_rows, refuse_seen
+from replay.gatefit.data import ON, TUNE, check_example_conditions, refuse_seen_questions
 from replay.gatefit.gate_set import gate_texts
-from replay.policies.gate_file import GateFile, load_or_pass_gate
+from replay.policies.gate_file import GateFile, as_gate_file
 from replay.studies.kit.cells import left_out_note, note_line
 from replay.studies.kit.published import published_datasets
 from replay.studies.kit.report import (
@@ -97,13 +97,13 @@ def study_recovery(
     check_log(log)
     setting = InterventionSetting(
         action=action, base=base, budgets=_as_tuple(budgets), on=on or ON, tune=tune or TUNE, where=where,
-        gates=tuple(load_or_pass_gate(one) for one in _as_tuple(gates)), margin=margin,
+        gates=tuple(as_gate_file(one) for one in _as_tuple(gates)), margin=margin,
         prices=load_prices(prices) if isinstance(prices, str | Path) else prices,
         settings=Settings(resamples=resamples, level=level, seed=seed), pools=_as_tuple(pool), pooled=pooled,
         together=together, published=published_datasets(WORK, published),
     )  # fmt: skip
-    refuse_seen(log, setting.gates, where, frozen=True)
-    check_rows(log, on, tune, where)
+    refuse_seen_questions(log, setting.gates, where, frozen=True)
+    check_example_conditions(log, on, tune, where)
     return _report_of(*study_log(log, setting), log.name, drawn_at)
 
 

@@ -18,17 +18,17 @@ from replay.analyses.recommend.recommend import Recommendation, decide_from_outc
 from replay.analyses.recommend.repair_examples import RepairExample, repair_examples
 from replay.analyses.recommend.rivals import (
     action_and_sample_oracles,
-    equal_sizes,
-    equal_vote,
+    affordable_vote,
     oracle_and_coin_at_rate,
     policies_by_action,
+    vote_sizes_at_equal_cost,
 )  # fmt: skip
-from replay.data.choice import Choice, Rows
+from replay.data.choice import Choice, UsedRows
 from replay.data.conditions import ids_where, in_dataset
 from replay.data.contents import Contents, read_contents
 from replay.data.prices import Prices
 from replay.gatefit import gate_set
-from replay.gatefit.data import check_gates, gate_setting, plan_for_condition, refuse_seen
+from replay.gatefit.data import check_gates, gate_setting, refuse_seen_questions, replay_plan_of_condition
 from replay.gatefit.gate_set import CHEAP, FEATURE_RULES, RULE, TRUNCATION, GateFitting, NamedGate
 from replay.gatefit.report import GateReport, transfer_report
 from replay.kinds.act import Act
@@ -80,7 +80,7 @@ class InterventionSetting:
     @property
     def rows(self) -> Choice:
         """The examples that gates are fitted on, that thresholds are chosen on, and that are reported."""
-        return Choice(Rows(self.tune), Rows(self.where), fitted=Rows(self.on))
+        return Choice(UsedRows(self.tune), UsedRows(self.where), fitted=UsedRows(self.on))
 
 
 @dataclass(frozen=True)
@@ -112,21 +112,21 @@ class InterventionRoles:
         return tuple(sorted(gates, key=lambda gate: self.actions.index(gate.action)))
 
     @property
-    def primary(self) -> GateFile | None:
+    def primary_gate(self) -> GateFile | None:
         gate = self.gates.get(self.action)
         return None if gate is None else gate.file
 
     @property
-    def primary_first(self) -> list[str]:
+    def ordered_actions(self) -> list[str]:
         return sorted(self.actions, key=lambda action: action != self.action)
 
-    def cheap(self, action: str) -> str:
+    def cheap_gate(self, action: str) -> str:
         """Returns the policy of an action's gate on cheap features; empty where there is none."""
         policies = (gate.policy for gate in self.every_gate if gate.action == action and gate.part == CHEAP)
         return next(policies, "")
 
     @property
-    def first(self) -> Sample:
+    def first_attempt(self) -> Sample:
         return first_attempt_policy(f"base: {self.base}", self.base)
 
     def act(self, name: str, action: str, base: str) -> Act:
@@ -139,7 +139,7 @@ class InterventionRoles:
 
     def when(self, name: str, gate: Gate, action: str = "") -> When:
         """Returns the policy that revises where a gate fires, by default by the primary action."""
-        return When(name=name, base=self.first, gate=gate, then=self.always(action or self.action))
+        return When(name=name, base=self.first_attempt, gate=gate, then=self.always(action or self.action))
 
     def gated(self, gate: NamedGate) -> When:
         return self.when(gate.policy, Threshold(file=gate.file), gate.action)
@@ -148,27 +148,29 @@ class InterventionRoles:
         """Returns a majority vote over the samples of a pool for each size."""
         return [
             Sample(name=f"self-consistency@{size}: {pool}", pool=pool, max_traces=size, select="majority",
-                   against=self.first.name, width=self.together, expected=True)
+                   against=self.first_attempt.name, width=self.together, expected=True)
             for size in sizes
         ]  # fmt: skip
 
-    def branches(self, log: Log, where: str) -> GateBranches | None:
+    def gate_branches(self, log: Log, where: str) -> GateBranches | None:
         """Gathers what the base and the primary action answer on the examples of a condition; None without a primary
         gate.
         """
-        if self.primary is None:
+        if self.primary_gate is None:
             return None
         at = gate_setting(log, self.action, self.base, self.pools[self.action, self.base])
-        return replay_branches(plan_for_condition(at, where), at.gated_policy(self.primary).required_swept_gate)
+        return replay_branches(
+            replay_plan_of_condition(at, where), at.gated_policy(self.primary_gate).required_swept_gate
+        )
 
-    def matched(self, branches: GateBranches | None) -> tuple[Policy, ...]:
+    def oracle_and_coin(self, branches: GateBranches | None) -> tuple[Policy, ...]:
         """Returns the oracle and the coin that act at the primary gate's rate; empty without a primary gate."""
-        if branches is None or self.primary is None:
+        if branches is None or self.primary_gate is None:
             return ()
-        rate = float(branches.fires_at(self.primary.threshold).mean())
-        return oracle_and_coin_at_rate(self.first, self.always(self.action), rate)
+        rate = float(branches.fires_at(self.primary_gate.threshold).mean())
+        return oracle_and_coin_at_rate(self.first_attempt, self.always(self.action), rate)
 
-    def crossed(
+    def all_combinations(
         self, gate: Gate | None, pools: Mapping[str, str], there: Mapping[str, Sequence[str]], ruled: bool
     ) -> tuple[tuple[str, ...], list[Policy]]:
         """Returns all names of the policies of every initial budget, gate and action, and those policies that do not
@@ -228,16 +230,16 @@ def _with_gates_of_others(
     more = list[NamedGate]()
     for there in others:
         fitting = replace(there.fitting, notes=notes)
-        more += gate_set.transferred_gates(fitting, here.roles.every_gate, there.roles.every_gate)
+        more += gate_set.gates_of_other_data_set(fitting, here.roles.every_gate, there.roles.every_gate)
     if here.dataset is not None:
-        refuse_seen(log, [gate.file for gate in more], in_dataset(setting.where, here.dataset))
+        refuse_seen_questions(log, [gate.file for gate in more], in_dataset(setting.where, here.dataset))
     roles = replace(here.roles, rivals=(*here.roles.rivals, *more))
     return replace(here, roles=roles, notes=(*here.notes, *notes))
 
 
 def choose_roles(log: Log, setting: InterventionSetting, dataset: str | None = None) -> _ChosenRoles:
     """Chooses pools and actions, screens the actions and fits the gates, on one data set's examples or on all."""
-    refuse_seen(log, setting.gates, setting.where, frozen=True)
+    refuse_seen_questions(log, setting.gates, setting.where, frozen=True)
     contents = read_contents(log)
     check_gates(setting.gates, contents, setting.base, setting.action)
     named, action = setting.base, setting.action
@@ -257,10 +259,12 @@ def choose_roles(log: Log, setting: InterventionSetting, dataset: str | None = N
     )
     action = action or attempts.best_action(screening.filter(pl.col("action").is_in(actions)))
     fitting = GateFitting(log, base, pools, scopes, [*refused, *note])
-    cheap = gate_set.cheap_gates(fitting, actions)
+    cheap = gate_set.gates_on_cheap_features(fitting, actions)
     gates, beside = gate_set.load_given_gates(setting.gates, cheap)
     rivals = [*beside, *gate_set.rival_gates(fitting, action, actions, contents, FEATURE_RULES)]
-    refuse_seen(log, [gate.file for gate in (*cheap.values(), *rivals) if gate.file not in setting.gates], where)
+    refuse_seen_questions(
+        log, [gate.file for gate in (*cheap.values(), *rivals) if gate.file not in setting.gates], where
+    )
     roles = InterventionRoles(
         base, budgets, action, actions, gates, tuple(rivals), samples, attempts.token_limits(log),
         together=setting.together, screened_apart=not refused, pools=pools,
@@ -280,7 +284,7 @@ def _with_equal_votes(
     voters = {
         pool: roles.votes(pool, sorted({*range(1, most + 1, 2), most})) for pool, (most,) in roles.samples.items()
     }
-    return replace(roles, samples=equal_sizes(log, roles.first, rivals, voters, where, seed))
+    return replace(roles, samples=vote_sizes_at_equal_cost(log, roles.first_attempt, rivals, voters, where, seed))
 
 
 def choice_text(setting: InterventionSetting, roles: InterventionRoles) -> str:
@@ -329,24 +333,24 @@ class PolicyNames:
     joint: tuple[str, ...] = ()  # budget x gate x action
 
     @property
-    def unfitted(self) -> list[str]:
+    def policies_not_fitted(self) -> list[str]:
         """The policies of rules without a fit, which the recommendation compares."""
         return [name for name, rule in self.rules.items() if rule == TRUNCATION]
 
     @property
     def interventions(self) -> tuple[str, ...]:
         """The policies that revise; each could have spent its tokens on votes instead."""
-        return (*self.always.values(), *self.selective.values(), *self.unfitted, *self.rivals)
+        return (*self.always.values(), *self.selective.values(), *self.policies_not_fitted, *self.rivals)
 
 
 def _build_policies(roles: InterventionRoles, contents: Contents) -> tuple[tuple[Policy, ...], PolicyNames]:
     """Returns the policies and their names, without the matched ones, which need the primary gate's rate."""
-    base = roles.first
+    base = roles.first_attempt
     budgets = {pool: first_attempt_policy(f"budget: {pool}", pool, base.name) for pool in roles.budgets}
     always = {action: roles.always(action) for action in roles.actions}
     selective = {action: roles.gated(roles.gates[action]) for action in roles.actions if action in roles.gates}
     acting = {action: [one[action] for one in (always, selective) if action in one] for action in roles.actions}
-    unfitted = gate_set.rule_gates(contents, roles.primary)
+    unfitted = gate_set.rule_gates(contents, roles.primary_gate)
     rules = {rule: roles.when(gate_set.rule_label(rule), one) for rule, one in unfitted.items()}
     headroom = action_and_sample_oracles(base, roles.actions, roles.samples)
     voters = [vote for pool, sizes in roles.samples.items() for vote in roles.votes(pool, sizes)]
@@ -354,7 +358,7 @@ def _build_policies(roles: InterventionRoles, contents: Contents) -> tuple[tuple
     there = {action: [policy.name for policy in policies] for action, policies in acting.items()}
     there[roles.action] += [rules[TRUNCATION].name] if TRUNCATION in rules else []
     gate = gate_set.zero_one_threshold() if "finish_reason" in contents.trace_columns else None
-    joint, more = roles.crossed(gate, {roles.base: base.name, **longer_names}, there, TRUNCATION in rules)
+    joint, more = roles.all_combinations(gate, {roles.base: base.name, **longer_names}, there, TRUNCATION in rules)
     names = PolicyNames(
         base=base.name,
         budgets=longer_names,
@@ -391,7 +395,7 @@ class _MissingColumn:
     metric: str
     columns: frozenset[str]
 
-    def policies(self, result: Result) -> list[str]:
+    def policies_without_metric(self, result: Result) -> list[str]:
         """Returns the policies for which the metric is unknown."""
         known = result.summary.filter((pl.col("metric") == self.metric) & pl.col("estimate").is_not_null())["policy"]
         return [policy.name for policy in result.policies if policy.name not in set(known)]
@@ -445,7 +449,7 @@ class DatasetStudy:
         """The recommendation whether to think again or longer, from the policies' outcomes on the compared examples."""
         named = self.names
         parts = {
-            "budgets": named.budgets.values(), "selective": [*named.selective.values(), *named.unfitted],
+            "budgets": named.budgets.values(), "selective": [*named.selective.values(), *named.policies_not_fitted],
             "actions": named.always.values(), "votes": named.samples,
         }  # fmt: skip
         outcomes = {part: {name: self.values(name) for name in self.replayed(names)} for part, names in parts.items()}
@@ -461,7 +465,7 @@ class DatasetStudy:
 
     def caveats(self) -> Iterator[str]:
         """Reasons why the verdict may be too good."""
-        return caveat_lines(self.roles, bool(self.replayed(self.names.unfitted)))
+        return caveat_lines(self.roles, bool(self.replayed(self.names.policies_not_fitted)))
 
     @property
     def simulated(self) -> bool:
@@ -485,13 +489,13 @@ class DatasetStudy:
 
     def values(self, policy: str) -> dict[str, np.ndarray]:
         """Returns the columns of a policy's outcomes, (N,) each, by example_id; NaN where unknown."""
-        if policy not in self._read:
+        if policy not in self._cache:
             frame = self.result.outcomes.filter(pl.col("policy") == policy).select(VALUES).collect()
-            self._read[policy] = {c: frame[c].fill_null(np.nan).to_numpy() for c in VALUES}
-        return self._read[policy]
+            self._cache[policy] = {c: frame[c].fill_null(np.nan).to_numpy() for c in VALUES}
+        return self._cache[policy]
 
     @cached_property
-    def _read(self) -> dict[str, dict[str, np.ndarray]]:
+    def _cache(self) -> dict[str, dict[str, np.ndarray]]:
         return {}
 
     def mean(self, policy: str, column: str, scale: float = 1.0) -> float | None:
@@ -503,7 +507,7 @@ class DatasetStudy:
         limits = interval(self.values(policy)[column][on], cluster=self.cluster[on], settings=self.settings)
         return interval_cell(limits)
 
-    def paired(
+    def difference(
         self, first: str, second: str, column: str = "correct", scale: float = 1.0
     ) -> tuple[IntervalCell | None, float | None]:
         """Returns the difference of two policies' means times `scale` with its interval, and its p-value."""
@@ -524,7 +528,7 @@ class DatasetStudy:
             {one: float(self.values(one)["total_tokens"].mean()) for one in self.replayed(names)}
             for names in (interventions, votes)
         )
-        return {one: vote for one, most in paid.items() if (vote := equal_vote(spent, most)) is not None}
+        return {one: vote for one, most in paid.items() if (vote := affordable_vote(spent, most)) is not None}
 
     def cell(self, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
         return cell(self.result.statistics, policy, metric, scale)
@@ -541,7 +545,7 @@ class DatasetStudy:
         return {name: wide_bins(one.scores, one.repairs, one.unit, self.settings) for name, one in reports.items()}
 
     @property
-    def rate(self) -> float | None:
+    def acting_rate(self) -> float | None:
         gate = self.roles.gates.get(self.roles.action)
         return None if gate is None else estimate(self.cell(gate.policy, "intervention_rate"))
 
@@ -574,19 +578,19 @@ def _study_dataset(log: Log, chosen: _ChosenRoles, setting: InterventionSetting,
     roles = _with_equal_votes(log, chosen.roles, rivals, where, settings.seed)
     policies, names = _build_policies(roles, contents)
 
-    def replayed(beside: Sequence[Policy]) -> Result:
+    def replay_with(beside: Sequence[Policy]) -> Result:
         file = PolicyFile((*policies, *beside), prices=setting.prices)
-        return run(log, file, baseline=roles.first.name, where=where, settings=settings)
+        return run(log, file, baseline=roles.first_attempt.name, where=where, settings=settings)
 
-    branches = roles.branches(log, where)
-    beside = roles.matched(branches)
-    result = replayed(beside)
+    branches = roles.gate_branches(log, where)
+    beside = roles.oracle_and_coin(branches)
+    result = replay_with(beside)
     ids = result.examples["example_id"]
     if branches is not None:  # the coin and the oracle act at the rate of those compared
         branches = branches.with_ids(ids)
-        again = roles.matched(branches)
+        again = roles.oracle_and_coin(branches)
         if again != beside:
-            beside, result = again, replayed(again)
+            beside, result = again, replay_with(again)
     compared = result.examples["example_id"]
     there = {policy.name for policy in result.policies}
     gates = [gate for gate in roles.every_gate if gate.policy in there]
@@ -598,7 +602,7 @@ def _study_dataset(log: Log, chosen: _ChosenRoles, setting: InterventionSetting,
             gate.policy: transfer_report(log, gate.file, where=where, ids=ids, settings=settings) for gate in gates
         },
         matched=tuple(policy.name for policy in beside),
-        state=attempts.completion_masks(log, roles.base, compared),
+        state=attempts.completed_and_truncated_masks(log, roles.base, compared),
         finalizers=attempts.finalizer_tokens(log, roles.base, roles.pools, compared),
         screening=chosen.screening,
     )  # fmt: skip
@@ -612,7 +616,7 @@ def _repair_examples(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
     Without a gate the action is taken everywhere.
     """
     roles, ids = study.roles, study.result.examples["example_id"].to_list()
-    for action in roles.primary_first:
+    for action in roles.ordered_actions:
         for always in study.replayed([roles.always(action).name]):
             gates = [roles.gates[action].policy] if action in roles.gates else []
             fires, outcomes = study.values([*study.replayed(gates), always][0])["intervened"] > 0, study.values(always)

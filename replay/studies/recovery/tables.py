@@ -14,9 +14,9 @@ from operator import attrgetter
 import numpy as np
 import polars as pl
 
-from replay.analyses.recommend.rivals import EXPECTED_ACTION, best_for_no_more
+from replay.analyses.recommend.rivals import EXPECTED_ACTION, best_policy_at_no_more_cost
 from replay.gatefit.gate_set import CHEAP, FEATURE_RULES, RULES, TREES
-from replay.studies.kit.cells import UNLOGGED, PolicyCells, estimate, interval_of, unlogged_note
+from replay.studies.kit.cells import UNLOGGED, PolicyCells, estimate, read_interval, unlogged_note
 from replay.studies.kit.published import PublishedRow, published_beside
 from replay.studies.kit.sheet import (
     DATASET,
@@ -27,11 +27,11 @@ from replay.studies.kit.sheet import (
     Row,
     Sheet,
     Value,
-    beside,
     intervals,
     numbers,
     rows_of_records,
     tables_of,
+    with_published,
     words,
 )
 from replay.studies.recovery import published
@@ -44,22 +44,22 @@ from toolkit.stats.curves.calibration import LEAST_IN_BIN
 from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 
 
-def _heading(metric: str) -> str:
+def _heading_of_metric(metric: str) -> str:
     """Returns the heading of a metric's column in all tables."""
     return metric_column(metric).heading
 
 
-ACCURACY = intervals(_heading("accuracy"), "accuracy", 1, metric="accuracy", factor=100)
-PUBLISHED_ACCURACY = beside(ACCURACY, "accuracy_pct", "published %", "published_accuracy_pct")
+ACCURACY = intervals(_heading_of_metric("accuracy"), "accuracy", 1, metric="accuracy", factor=100)
+PUBLISHED_ACCURACY = with_published(ACCURACY, "accuracy_pct", "published %", "published_accuracy_pct")
 PLAIN_ACCURACY = replace(ACCURACY, form=Number(1, 100))
 TOTAL_TOKENS = intervals("total tokens", "total_tokens", 0, metric="total_tokens")
 PLAIN_TOTAL_TOKENS = replace(TOTAL_TOKENS, form=Number(0))
 ACTS_ON = numbers("acts on %", "intervention_rate", 1, metric="intervention_rate", factor=100)
-CALLS = numbers(_heading("calls"), "calls", metric="calls", drop=4)
+CALLS = numbers(_heading_of_metric("calls"), "calls", metric="calls", drop=4)
 ACTION_TOKENS = numbers("action tokens", "action_tokens", 0, metric="action_tokens", drop=3)
 FINALIZERS = numbers("finalizers", "finalizers", metric="finalizers", drop=5)
-FIXES = numbers(_heading("fix_rate"), "fix_rate", metric="fix_rate", factor=100)
-FLIPS = numbers(_heading("flip_rate"), "flip_rate", metric="flip_rate", factor=100)
+FIXES = numbers(_heading_of_metric("fix_rate"), "fix_rate", metric="fix_rate", factor=100)
+FLIPS = numbers(_heading_of_metric("flip_rate"), "flip_rate", metric="flip_rate", factor=100)
 SECONDS = tuple(numbers(name, name) for name in ("mean", "p50", "p95", "p99"))
 
 
@@ -108,7 +108,7 @@ class StudyPolicy:
         return StudyPolicy(self.study, self.study.names.base, BASE)
 
     @property
-    def on_base(self) -> bool:
+    def acts_on_base(self) -> bool:
         return self.part in (BASE, *ACTING)
 
 
@@ -128,13 +128,13 @@ PAIRED_COLUMNS = (
             "difference", "published", "published", NumberWithInterval(2, signed=True), apart=True
         ),
     ),
-    beside(numbers("p", "p_value", 4), "p", "published p", "published_p", 3),
+    with_published(numbers("p", "p_value", 4), "p", "published p", "published_p", 3),
 )
 """Columns of a paired table."""
 
 
 @dataclass(frozen=True)
-class _Comparison:
+class _StudyComparison:
     """A row of a paired table: two policies, the metric that is compared, and the paper's name of the comparison."""
 
     first: str
@@ -148,7 +148,7 @@ class _Comparison:
         if self.metric == SAVED:
             difference, p_value = run.reduction(self.first, self.second, "action_tokens"), None
         else:
-            difference, p_value = run.paired(self.first, self.second, self.metric, scale)
+            difference, p_value = run.difference(self.first, self.second, self.metric, scale)
         published_difference = IntervalCell.of(
             tuple(published.get(key) for key in ("difference", "ci95_low", "ci95_high"))
         )
@@ -167,7 +167,7 @@ def main_policies(study: DatasetStudy) -> list[StudyPolicy]:
     for action, policy in names.always.items():
         rows += [(policy, ALWAYS, action)]
         rows += [(names.selective[action], SELECTIVE, action)] if action in names.selective else []
-    rows += [(policy, RULED, study.roles.action) for policy in names.unfitted]
+    rows += [(policy, RULED, study.roles.action) for policy in names.policies_not_fitted]
     rows += [(policy, BUDGET, token_limit_text(study, pool)) for pool, policy in names.budgets.items()]
     rows += [(policy, SAMPLES, str(size)) for policy, size in names.samples.items()]
     return [StudyPolicy(study, *row) for row in rows if row[0] in study.policies]
@@ -189,7 +189,7 @@ def token_limit_text(study: DatasetStudy, pool: str) -> str:
     return str(limits.get(pool, "")) if limits.get(study.roles.base) == PAPER_LIMIT else ""
 
 
-def comparisons(study: DatasetStudy) -> list[_Comparison]:
+def comparisons(study: DatasetStudy) -> list[_StudyComparison]:
     """Returns the rows of the paired table: gates against always acting and against the longest budget, budgets,
     votes.
 
@@ -204,41 +204,43 @@ def _comparison_rows(study: DatasetStudy) -> Iterator[Row]:
     return (one.row(study, published.published_comparison(study.published, one.name)) for one in comparisons(study))
 
 
-def _comparisons(study: DatasetStudy) -> Iterator[_Comparison]:
+def _comparisons(study: DatasetStudy) -> Iterator[_StudyComparison]:
     names = study.names
     labels = {policy: f"base {token_limit_text(study, pool)}" for pool, policy in names.budgets.items()}
     longest = list(labels)[-1:]
-    for action in (one for one in study.roles.primary_first if one in names.selective):
+    for action in (one for one in study.roles.ordered_actions if one in names.selective):
         gated, always, verify = names.selective[action], names.always[action], published.paper_verb(action)
         words = {"verify": verify or action.replace("_", " "), "longest": "".join(labels[one] for one in longest)}
-        yield from (_Comparison(gated, always, key, name.format(**words)) for key, name in TO_ALWAYS.items())
+        yield from (_StudyComparison(gated, always, key, name.format(**words)) for key, name in TO_ALWAYS.items())
         yield from (
-            _Comparison(gated, one, key, TO_LONGEST[key].format(**words)) for one in longest for key in TO_LONGEST
+            _StudyComparison(gated, one, key, TO_LONGEST[key].format(**words)) for one in longest for key in TO_LONGEST
         )
-    for rule in names.unfitted:
-        yield from (_Comparison(rule, names.always[study.roles.action], metric) for metric in TO_ALWAYS)
-        yield from (_Comparison(rule, one, metric) for one in longest for metric in TO_LONGEST)
+    for rule in names.policies_not_fitted:
+        yield from (_StudyComparison(rule, names.always[study.roles.action], metric) for metric in TO_ALWAYS)
+        yield from (_StudyComparison(rule, one, metric) for one in longest for metric in TO_LONGEST)
     for lower, upper in itertools.pairwise([names.base, *labels]):
-        yield _Comparison(upper, lower, "correct", f"accuracy, {labels[upper]} minus {labels.get(lower, 'base 4096')}")
+        yield _StudyComparison(
+            upper, lower, "correct", f"accuracy, {labels[upper]} minus {labels.get(lower, 'base 4096')}"
+        )
         if lower != names.base:  # which flips nothing of its own
-            yield _Comparison(upper, lower, "flip")
-        yield _Comparison(upper, lower, "total_tokens")
+            yield _StudyComparison(upper, lower, "flip")
+        yield _StudyComparison(upper, lower, "total_tokens")
     for vote in names.samples:
-        yield _Comparison(vote, names.base, "correct")
+        yield _StudyComparison(vote, names.base, "correct")
         for metric in ("correct", "total_tokens") if names.primary else ():
-            yield _Comparison(vote, names.primary, metric)
+            yield _StudyComparison(vote, names.primary, metric)
     for policy, vote in study.equal_votes(names.interventions, names.samples).items():
         if policy != names.primary:  # which every vote is held against
-            yield _Comparison(vote, policy, "correct")
+            yield _StudyComparison(vote, policy, "correct")
 
 
-TOTAL = beside(TOTAL_TOKENS, "total_tokens", "published tokens", "published_tokens", 0)
+TOTAL = with_published(TOTAL_TOKENS, "total_tokens", "published tokens", "published_tokens", 0)
 EXAMPLES = TableColumn("examples", Number(0))
 BUDGET_MATCHED = Sheet[DatasetStudy](
     "budget_matched", "Policies at their realised budgets", ("policy",),
     (
         PUBLISHED_ACCURACY, ACTS_ON, CALLS, ACTION_TOKENS, TOTAL, FINALIZERS, FIXES,
-        beside(FLIPS, "flips_pct", "published flips %", "published_flips"),
+        with_published(FLIPS, "flips_pct", "published flips %", "published_flips"),
     ),
     partial(_headline_rows, find=published.published_policy),
     ("Rollouts are averaged within an example first. Tokens are those realised, prompts and finalizers included; "
@@ -247,7 +249,7 @@ BUDGET_MATCHED = Sheet[DatasetStudy](
 )  # fmt: skip
 
 
-def _paired_lines(studies: Sequence[DatasetStudy]) -> Iterator[str]:
+def _notes_on_pairs(studies: Sequence[DatasetStudy]) -> Iterator[str]:
     resamples = max(study.settings.resamples for study in studies)
     yield (
         f"Each by itself, on the same examples and the same resamples; p is two-sided, of {resamples:,} resamples at "
@@ -258,7 +260,7 @@ def _paired_lines(studies: Sequence[DatasetStudy]) -> Iterator[str]:
 
 PAIRED = Sheet[DatasetStudy](
     "paired", "Paired comparisons", PAIRED_HEADS, PAIRED_COLUMNS,
-    _comparison_rows, _paired_lines, DATASET,
+    _comparison_rows, _notes_on_pairs, DATASET,
 )  # fmt: skip
 
 OF_PROBABILITIES = ("brier", "ece")
@@ -286,7 +288,7 @@ def _gate_rows(study: DatasetStudy) -> Iterator[Row]:
 GATE_COLUMNS = (
     words("fitted on", "fitted_on", drop=3), numbers("threshold", "threshold", 4, drop=4),
     replace(PUBLISHED_ACCURACY, form=PLAIN_ACCURACY.form),
-    beside(replace(ACTS_ON, heading="fires %"), "verify_pct", "published fires %", "published_verify_pct", 1),
+    with_published(replace(ACTS_ON, heading="fires %"), "verify_pct", "published fires %", "published_verify_pct", 1),
     ACTION_TOKENS,
     FIXES, FLIPS, Column("minus the cheap gate, points", "minus_cheap", POINTS),
     numbers("p", "p_value", 4),
@@ -331,7 +333,7 @@ def _rule_rows(study: DatasetStudy) -> Iterator[Row]:
     paper = _paper_rules(study)
     for policy in study.replayed(every):
         compared = names.primary in study.policies and policy != names.primary
-        ahead = study.paired(policy, names.primary)[0] if compared else None
+        ahead = study.difference(policy, names.primary)[0] if compared else None
         values = {"headroom": ahead, "remark": "diagnostic" if diagnostic[policy] else ""}
         other = published.published_rule(study.published, paper.get(policy, ""))
         published_row = {key: other.get(key) for key in ("accuracy_pct", "verify_pct", "flips_pct")}
@@ -353,7 +355,7 @@ def _paper_rules(study: DatasetStudy) -> dict[str, str]:
     return names | {named.primary: "cheap features", named.always.get(action, ""): "always verify"}
 
 
-def _rule_lines(studies: Sequence[DatasetStudy]) -> Iterator[str]:
+def _notes_on_rules(studies: Sequence[DatasetStudy]) -> Iterator[str]:
     there = {rule for study in studies for name, rule in study.names.rules.items() if name in study.policies}
     meanings = [f"{name}: acts {meaning}" for name, meaning in RULES.items() if name in there]
     yield "Diagnostics see gold and could not be run. Ahead of the gate: headroom, paired."
@@ -365,11 +367,11 @@ RULES_AND_HEADROOM = Sheet[DatasetStudy](
     "rules_and_headroom", "Routing rules and headroom", (TableColumn("rule"),),
     (
         replace(PUBLISHED_ACCURACY, form=PLAIN_ACCURACY.form),
-        beside(ACTS_ON, "verify_pct", "published acts on %", "published_verify_pct", 1), ACTION_TOKENS,
-        FIXES, beside(FLIPS, "flips_pct", "published flips %", "published_flips_pct"),
+        with_published(ACTS_ON, "verify_pct", "published acts on %", "published_verify_pct", 1), ACTION_TOKENS,
+        FIXES, with_published(FLIPS, "flips_pct", "published flips %", "published_flips_pct"),
         Column("ahead of the gate, points", "headroom", POINTS), words("remark", "remark", drop=2),
     ),
-    _rule_rows, _rule_lines, DATASET,
+    _rule_rows, _notes_on_rules, DATASET,
 )  # fmt: skip
 
 
@@ -388,14 +390,14 @@ def _screened_columns(studies: Sequence[DatasetStudy]) -> list[Column]:
     others = any(set(study.screening["dataset"]) != {study.dataset} for study in studies)
     return [
         *([words("screened on", "screened_on", drop=1)] if others else []),
-        beside(
+        with_published(
             replace(ACCURACY, form=Number(2, 100)), "final_accuracy_pct", "published %", "published_accuracy_pct"
         ),
-        beside(FIXES, "fix_pct", "published fixes %", "published_fix_pct"),
-        beside(FLIPS, "flip_pct", "published flips %", "published_flip_pct"),
+        with_published(FIXES, "fix_pct", "published fixes %", "published_fix_pct"),
+        with_published(FLIPS, "flip_pct", "published flips %", "published_flip_pct"),
         numbers("finalizer %", "finalizer_rate", factor=100, drop=2),
         numbers("truncated %", "truncation_rate", factor=100, drop=2),
-        beside(replace(ACTION_TOKENS, drop=0), "action_tokens", "published tokens", "published_tokens", 0),
+        with_published(replace(ACTION_TOKENS, drop=0), "action_tokens", "published tokens", "published_tokens", 0),
     ]  # fmt: skip
 
 
@@ -418,7 +420,7 @@ BUDGETS = Sheet[DatasetStudy](
     "budgets", "Initial budgets", (TableColumn("initial budget", key="policy"),),
     (
         PUBLISHED_ACCURACY, TOTAL, numbers("finalizer %", "finalizers", 1, metric="finalizers", factor=100),
-        beside(numbers("truncated %", "truncated", 1, metric="truncated", factor=100),
+        with_published(numbers("truncated %", "truncated", 1, metric="truncated", factor=100),
                "truncation_pct", "published truncated %", "published_truncation_pct", 1),
         replace(FIXES, heading="right where the base is wrong %"), replace(FLIPS, heading="wrong where it is right %"),
     ),
@@ -436,7 +438,7 @@ GATE_CALIBRATION = Sheet[DatasetStudy](
     "calibration", "Calibration of the gates", ("action", "gate", TableColumn("scores", key="bin")),
     (
         numbers("examples", "examples", 0, attrgetter("n")), numbers("mean score", "score", 3, attrgetter("score")),
-        intervals("repaired %", "repaired", 1, interval_of("label"), factor=100),
+        intervals("repaired %", "repaired", 1, read_interval("label"), factor=100),
     ),
     _reliability_rows,
     (f"Ten bins of equal width; neighbours with fewer than {LEAST_IN_BIN} examples are taken together. Scores that are "
@@ -473,11 +475,11 @@ NARROW = 0.5
 
 
 def _base_tokens(row: StudyPolicy) -> float | None:
-    return row.base.number("total_tokens") if row.on_base else None
+    return row.base.number("total_tokens") if row.acts_on_base else None
 
 
 def _finalizer_tokens(row: StudyPolicy) -> float | None:
-    first = row.study.finalizers.get(row.study.roles.base) if row.on_base else None
+    first = row.study.finalizers.get(row.study.roles.base) if row.acts_on_base else None
     if first is None:
         return None
     calls = row.study.finalizers.get(row.what) if row.part in ACTING else None
@@ -513,15 +515,15 @@ def _relative_cost(row: StudyPolicy) -> float | None:
 def _price_column(price: float) -> Column:
     """Makes a column of the cost of 1,000 requests at a price per million tokens."""
 
-    def cost(row: StudyPolicy) -> float | None:
+    def cost_of_row(row: StudyPolicy) -> float | None:
         tokens = row.number("total_tokens")
         return None if tokens is None else tokens * price / 1000
 
     key = f"per_1000_at_{price:g}"
-    column = numbers(f"at {price:g} per million", key, value=cost, drop=0 if price == NARROW else 2)
+    column = numbers(f"at {price:g} per million", key, value=cost_of_row, drop=0 if price == NARROW else 2)
     if price != NARROW:
         return column
-    return beside(column, "usd_per_1000_requests", f"published at {price:g}", f"published_{key}")
+    return with_published(column, "usd_per_1000_requests", f"published at {price:g}", f"published_{key}")
 
 
 def _price_columns(studies: Sequence[DatasetStudy]) -> list[Column]:
@@ -529,7 +531,7 @@ def _price_columns(studies: Sequence[DatasetStudy]) -> list[Column]:
     relative = numbers("relative", "relative", value=_relative_cost)
     return [
         PLAIN_TOTAL_TOKENS, *map(_price_column, PRICES),
-        beside(relative, "relative_cost", "published relative", "published_relative"),
+        with_published(relative, "relative_cost", "published relative", "published_relative"),
         *([intervals("at the models' prices", "per_1000_priced", metric="cost_per_1000")] if known else []),
     ]  # fmt: skip
 
@@ -585,7 +587,7 @@ PUBLISHED_REQUESTS = (
 """Columns of the gains on 1,000 requests of one policy in place of another."""
 PER_1000 = Sheet[DatasetStudy](
     "per_1000_requests", "Per 1,000 requests", ("comparison",),
-    (*(beside(column, *published) for column, published in zip(GAINS, PUBLISHED_REQUESTS, strict=True)), MORE_RIGHT),
+    (*(with_published(column, *one) for column, one in zip(GAINS, PUBLISHED_REQUESTS, strict=True)), MORE_RIGHT),
     _rows_per_1000, (), DATASET,
 )  # fmt: skip
 
@@ -616,10 +618,10 @@ def _regret_rows(study: DatasetStudy) -> Iterator[Row]:
     points = {
         policy: (estimate(one.cell("accuracy")), estimate(one.cell("total_tokens"))) for policy, one in joint.items()
     }
-    for policy, best in best_for_no_more(points).items():
+    for policy, best in best_policy_at_no_more_cost(points).items():
         values = dict[str, Value]()
         if best is not None:
-            values = {"regret": IntervalCell(0.0) if best == policy else study.paired(best, policy)[0]}
+            values = {"regret": IntervalCell(0.0) if best == policy else study.difference(best, policy)[0]}
             values |= {"best": "" if best == policy else best, "on_front": "●" if best == policy else ""}
         yield Row((policy,), joint[policy], values)
 
@@ -681,7 +683,7 @@ def _captions(parts: Sequence[DatasetStudy]) -> Captions[DatasetStudy]:
 def _dash_reasons(parts: Sequence[DatasetStudy]) -> Iterator[Gap]:
     """Returns the reasons for dashes; data sets are named where the reason does not hold for all."""
     for lack in LACKING.values():
-        short = [part.dataset for part in parts if lack.policies(part.result)]
+        short = [part.dataset for part in parts if lack.policies_without_metric(part.result)]
         where = "" if len(short) == len(parts) else f"{', '.join(short)}: "
         if short:
             yield Gap(remark(UNLOGGED, where + unlogged_note(lack.what, "trace")), lack.columns)

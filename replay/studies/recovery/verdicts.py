@@ -21,7 +21,7 @@ def gaps_to_cheap_gates(study: DatasetStudy, metric: str) -> Mapping[str, tuple[
     """Returns each gate's metric minus that of its action's cheap gate, and the p-value, by policy; limits hold for
     all gates at once.
     """
-    pairs = [(gate.policy, study.roles.cheap(gate.action)) for gate in study.gates]
+    pairs = [(gate.policy, study.roles.cheap_gate(gate.action)) for gate in study.gates]
     pairs = [(gate, cheap) for gate, cheap in pairs if cheap != gate and cheap in study.policies]
     known = set(study.result.summary.filter(metric=metric)["metric"])
     rows = study.result.summariser.joint_differences(metric, pairs).iter_rows() if known else ()

@@ -456,7 +456,6 @@ def _separate_doubts(
 
 
 def _join_equal_cures(doubts: Sequence[_DoubtfulGroup]) -> list[_DoubtfulGroup]:
-    """The doubts, with those that have equal cures joined into one."""
     by_cure: dict[object, list[_DoubtfulGroup]] = {}
     for number, doubt in enumerate(doubts):
         by_cure.setdefault(doubt.cure.settings if doubt.cure is not None else number, []).append(doubt)

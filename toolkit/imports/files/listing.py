@@ -296,7 +296,6 @@ def _packing_ending(path: str) -> str:
 
 
 def _without_compression(path: str) -> str:
-    """The path without an ending of compression."""
     packing = _packing_ending(path)
     return path[: len(path) - len(packing)]
 

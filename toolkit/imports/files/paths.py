@@ -159,7 +159,6 @@ def follow_path(frame: pl.DataFrame, path: _NestedPath) -> pl.Series:
 
 
 def _follow_steps(values: pl.Series, path: _NestedPath, steps: tuple[Step, ...]) -> pl.Series:
-    """The values that the remaining `steps` of a path lead to."""
     for number, step in enumerate(steps):
         if values.dtype == pl.Null:
             break

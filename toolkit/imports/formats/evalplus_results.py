@@ -38,7 +38,6 @@ def _model_name(file: ListedFile) -> str:
 
 
 def _results_by_task(file: ListedFile) -> dict[str, list[Row]]:
-    """The list of entries of each task."""
     content = parse_object(file, file.read())
     if not isinstance(content.get("eval"), dict):
         raise FormatError(f"`{file.address}` has no object `eval` of tasks: name a file of results that evalplus wrote")

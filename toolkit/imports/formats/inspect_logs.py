@@ -217,7 +217,6 @@ def _score_number(value: Any) -> float | None:
 
 
 def _number_in_text(word: str) -> float | None:
-    """The number that a text holds; None where it is no number."""
     try:
         return number(float(word))
     except ValueError:

@@ -116,7 +116,6 @@ def _output_text(body: dict[str, Any]) -> str | None:
 
 
 def _last_message(request: dict[str, Any]) -> str | None:
-    """The last message of a request."""
     body = request.get("body")
     messages = objects(body, "messages") or objects(body, "input")
     users = [message for message in messages if message.get("role") == "user"] or messages

@@ -65,7 +65,6 @@ def _keys_as_text(rows: SourceRows, keys: pl.DataFrame, values: Sequence[str], o
 
 
 def _join_rows(plan: ImportMapping, join: JoinedFile, table: SourceTable, other: KeyedRows) -> SourceTable:
-    """The rows with further columns from a file that has one row for each key."""
     rows = SourceRows(table.frame, table.numbers, plan.file)
     source_keys = _join_keys(rows, join, list(join.on.values()), "the source")
     added = other.rows.frame.drop([key for key, value in join.on.items() if key == value])

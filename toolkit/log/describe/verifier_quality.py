@@ -199,7 +199,6 @@ def _best_k(traces: ScoredTraces, most: int | None = None) -> int:
 
 
 def _lengths_to_show(longest: int, chosen: _SuffixLengths) -> Mapping[int, str]:
-    """The suffix lengths to show, each with a remark."""
     step = max(1, (longest - EACH_K) // (MOST_K - EACH_K))
     some = {*range(1, min(EACH_K, longest) + 1), *range(EACH_K, longest + 1, step)}
     remarks = [(k, remark) for k, remark in ((chosen.best, BEST), (chosen.honest, HONEST)) if k is not None]

@@ -242,6 +242,5 @@ def _clear_unlisted(folder: Path) -> None:
 
 
 def _remove_empty(folder: Path) -> None:
-    """Removes a folder if it is empty."""
     with contextlib.suppress(OSError):
         folder.rmdir()

@@ -290,7 +290,6 @@ def _step_scale() -> Any:
 
 
 def _axis_title_above() -> Spec:
-    """The title of an axis, set above it from the left."""
     at = {"titleX": alt.ExprRef("from"), "titleY": -8, "titleAlign": "left", "titleBaseline": "bottom"}
     return {"titleAngle": 0, "titleLimit": alt.ExprRef("across"), **at}
 

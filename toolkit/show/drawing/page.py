@@ -115,7 +115,6 @@ def _draw_legend(figure: Figure, handle: float) -> list[Legend]:
 
 
 def _legend_row(figure: Figure, handles: dict[str, Any], labels: Sequence[str], handle: float) -> Legend:
-    """One row of the legend, with some of its labels."""
     row = figure.legend(
         [handles[label] for label in labels],
         [wrapped(label, figure.get_figwidth() - 0.6, SMALL, 1) for label in labels],

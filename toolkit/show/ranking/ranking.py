@@ -348,7 +348,6 @@ def _estimate_of(cell: IntervalCell | None) -> float | None:
 def _best_of_sweeps(
     best_first: Sequence[PolicyRow], summary: dict[tuple[Any, ...], IntervalCell], metric: str
 ) -> frozenset[str]:
-    """The names of the best policy of each sweep."""
     first: dict[str, str] = {}
     for policy in best_first:
         if policy.sweep_size > 1 and not policy.diagnostic and (policy.name, metric) in summary:

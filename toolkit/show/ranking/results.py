@@ -181,7 +181,6 @@ def _is_always_visible(row: Ranked) -> bool:
 
 
 def _limit_sweep_rows(ranked: Sequence[Ranked], most: int | None, must: Collection[str]) -> list[Ranked]:
-    """The rows of a table with at most `most` rows of each sweep. Rows named in `must` always stay."""
     if most is None:
         return list(ranked)
     sweeps: dict[str, list[Ranked]] = {}

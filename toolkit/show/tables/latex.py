@@ -80,7 +80,6 @@ def as_latex(table: TableContent, label: str, width: float, whole: bool = False)
 
 
 def _paper_notes(notes: Sequence[str]) -> list[str]:
-    """The notes in their wording for a paper."""
     texts = (str(note) if (paper := getattr(note, "paper", None)) is None else paper for note in notes)
     return [note for note in texts if note]
 
@@ -354,7 +353,6 @@ def _height_of_notes(notes: Sequence[str], space: float) -> float:
 
 
 def _small_print(notes: Sequence[str], space: float, bold: bool = False) -> list[str]:
-    """The notes in small print, each as a paragraph as wide as the float."""
     if not notes:
         return []
     texts = [paragraph(note, (_OF_BOLD if bold else 1.0) * space, _SMALL) for note in notes]

@@ -106,7 +106,6 @@ def _html_row(tag: str, cells: Iterable[str]) -> str:
 
 
 def _in_html(text: str) -> str:
-    """Text escaped for HTML."""
     return html.escape(text)
 
 

@@ -277,7 +277,6 @@ def _weight_matrix(scan: Scan, parts: list[tuple[_F1Cells, Floats]]) -> csr_matr
 
 
 def _unit_sums(units: Units, scan: Scan, weights: csr_matrix, function: Callable[[Floats], Floats]) -> Floats:
-    """Each row of `weights` as a sum over the units of `function` of the unit's weighted statistics."""
     out = np.zeros(weights.shape[0])
     for start in range(0, len(out), ROWS):
         part = weights[start : start + ROWS]

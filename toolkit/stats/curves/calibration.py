@@ -278,7 +278,6 @@ def _true_ece_limit(observed: float, direction: Floats, deviations: Floats, tail
 
 
 def _brier_limits(score: Floats, label: Floats, units: Ints, settings: Settings) -> tuple[float | None, float | None]:
-    """Percentile limits of the Brier score; None where there are none."""
     size = int(units.max()) + 1
     if size < 2:
         return None, None

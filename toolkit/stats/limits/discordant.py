@@ -101,7 +101,6 @@ def _discordant_counts(first: ArrayLike, second: ArrayLike) -> tuple[Ints, Ints]
 
 
 def _binomial_tail(heads: Ints, tosses: Ints, share: float) -> Floats:
-    """The probability of at most `heads` heads in `tosses` tosses of a coin with probability `share` of heads."""
     if tosses.max(initial=0) > MANY_PAIRS:
         from scipy.special import bdtr
 

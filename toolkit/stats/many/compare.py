@@ -181,7 +181,6 @@ def resampled_metric(
 
 
 def _policy_places(policies: Sequence[str], names: Sequence[str]) -> list[int]:
-    """The places in `policies` of the policies called `names`."""
     for name in names:
         if name not in policies:
             raise UnknownError(f"no policy is called `{name}`: {suggest(name, policies)}")

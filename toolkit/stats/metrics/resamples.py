@@ -210,7 +210,6 @@ def _whole_chunks(sizes: list[int]) -> list[list[_Part]]:
 
 
 def _stratum_places(stratum: Ints) -> list[list[_Part]]:
-    """The places of every stratum in each chunk of units, each with its stratum."""
     chunks = (stratum[start : start + CHUNK] for start in range(0, len(stratum), CHUNK))
     return [[(np.flatnonzero(chunk == one), (one + 1,)) for one in np.unique(chunk).tolist()] for chunk in chunks]
 
