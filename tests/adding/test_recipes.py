@@ -14,7 +14,7 @@ from generate.recipes.toml_file import SHIPPED
 from generate.signals.additions import load_additions
 from generate.signals.judge import _PromptedVerifier
 from generate.tasks import make_task
-from generate.training.trainer import CHOICES
+from generate.tasks.exercises import CHOICES
 from thinkback.app import app
 from toolkit.log import collect, open_log, validate_log
 
