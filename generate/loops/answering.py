@@ -15,7 +15,8 @@ import polars as pl
 from generate.loops.loop import Loop
 from generate.loops.meanings import CLUSTERS, MeaningClusters
 from generate.loops.requests import Ask, Example, Paid, Passages, Read, Steps, Trace
-from generate.loops.retrieving import leading_answers, path_text, rounds_of
+from generate.loops.retrieving import leading_answers, rounds_of
+from generate.tasks.formats import path_text
 from toolkit.errors import InvalidError, RequiredError, UnsuitableError, listed, quote, suggest
 from toolkit.log import Log, collect
 from toolkit.rounds.frontier import Rounds

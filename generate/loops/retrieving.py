@@ -7,7 +7,7 @@ Algorithm 1 of the thesis on frontier-aware iterative retrieval (FAIR), with the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,7 @@ from generate.loops.requests import (
     Steps,
     Together,
 )
+from generate.tasks.formats import ANSWERED, FOLLOW, path_text
 from toolkit.errors import InvalidError, RequiredError, UnknownError, UnsuitableError, quote, suggest
 from toolkit.log.contract.manifest import BY_RELEVANCE, EXPLORING
 from toolkit.rounds.frontier import REWARDS, Rounds
@@ -37,8 +38,6 @@ from toolkit.rounds.ranking import RoundRanking
 from toolkit.settings import flatten, from_table, setting
 from toolkit.table_rows import TableRows
 
-FOLLOW, ANSWERED = "Follow up:", "Intermediate answer:"
-"""What stands before a sub-question, and before its answer, in the path and in what a decomposition says."""
 UNKNOWN = "unknown"
 """The answer of a sub-question that has none."""
 
@@ -136,11 +135,6 @@ def leading_answers(rounds: Rounds, ranking: RoundRanking) -> list[str]:
             first.setdefault((hop, cluster), answer)
     ends = (rounds.first_row_of_hop + rounds.rounds_of_hop - 1).tolist()
     return [first.get((hop, int(leaders[end])), UNKNOWN) for hop, end in enumerate(ends)]
-
-
-def path_text(path: Iterable[tuple[str, str]]) -> str:
-    """Sub-questions and their answers as prompts show them."""
-    return "".join(f"{FOLLOW} {question}\n{ANSWERED} {answer}\n" for question, answer in path)
 
 
 def _read_explore(given: Any, place: str) -> str | RoundRanking:

@@ -19,7 +19,7 @@ Verdicts come from the callers, who have the model's own samples.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from generate.tasks.task import ANSWER, Exercise, Item, TaskText, answer_of
 from toolkit.errors import InvalidError
@@ -51,9 +51,18 @@ CHARACTERS = (
 """Every character of the tasks' questions, solutions and formats: the alphabet of a tokenizer of characters."""
 
 
-def fill_prompt(name: str, **fields: str) -> str:
-    """The prompt of a format with its fields filled in."""
-    text = PROMPTS[name]
+FOLLOW, ANSWERED = "Follow up:", "Intermediate answer:"
+"""What stands before a sub-question, and before its answer, in the path and in what a decomposition says."""
+
+
+def path_text(path: Iterable[tuple[str, str]]) -> str:
+    """Sub-questions and their answers as prompts show them."""
+    return "".join(f"{FOLLOW} {question}\n{ANSWERED} {answer}\n" for question, answer in path)
+
+
+def fill_prompt(name: str, prompts: Mapping[str, str] = PROMPTS, **fields: str) -> str:
+    """The prompt of a format with its fields filled in. prompts: of all formats."""
+    text = prompts[name]
     for field, value in fields.items():
         text = text.replace(f"{{{{{field}}}}}", value)
     return text

@@ -14,13 +14,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from generate.tasks.formats import ANSWERED, FOLLOW, fill_prompt, path_text
 from generate.tasks.task import ANSWER, TaskText
 from generate.worlds.passages import Passage, WorldPassages, draw_world, name_of
 from generate.worlds.questions import Hop, Question, draw_question, hop_of
 from generate.worlds.world import Value, World
 
-FOLLOW, ANSWERED, DONE = "Follow up:", "Intermediate answer:", "Done."
-"""As the loop `retrieve` writes a path."""
+DONE = "Done."
+"""What a decomposition says that is at its end."""
 PROMPTS: Mapping[str, str] = {
     "read": "{{passages}}\n\nQuestion: {{sub_question}}\nAnswer:\n",
     "decompose": "Question: {{question}}\n{{path}}",
@@ -49,14 +50,6 @@ def world_texts(mixture: Mapping[str, float], rng: random.Random) -> Iterator[Ta
                 yield text
 
 
-def prompt_text(name: str, **fields: str) -> str:
-    """The prompt of a format with its fields filled in."""
-    text = PROMPTS[name]
-    for field, value in fields.items():
-        text = text.replace(f"{{{{{field}}}}}", value)
-    return text
-
-
 def passages_text(passages: Sequence[Passage]) -> str:
     """Passages as a loop shows them."""
     return "\n\n".join(map(str, passages))
@@ -69,7 +62,7 @@ def _read_text(place: WorldPassages, rng: random.Random) -> TaskText:
     before = f"{passages_text(passages)}\n\n"
     pairs = []
     for hop in hops:
-        prompt = prompt_text("read", passages="", sub_question=hop.question).lstrip("\n")
+        prompt = fill_prompt("read", PROMPTS, passages="", sub_question=hop.question).lstrip("\n")
         pairs.append((before + prompt, ANSWER + name_of(rng.choice(hop.values))))
         before = "\n\n"
     return TaskText("read", *pairs[0], tuple(pairs[1:]))
@@ -79,7 +72,7 @@ def _decompose_text(place: WorldPassages, rng: random.Random) -> TaskText | None
     question = _draw(place, rng)
     if question is None:
         return None
-    pairs, before = [], prompt_text("decompose", question=question.text, path="")
+    pairs, before = [], fill_prompt("decompose", PROMPTS, question=question.text, path="")
     for hop in question.hops:
         pairs.append((before, f"{FOLLOW} {hop.question}"))
         before = f"\n{ANSWERED} {name_of(rng.choice(hop.values))}\n"
@@ -114,15 +107,13 @@ def _draw(place: WorldPassages, rng: random.Random) -> Question | None:
 def _answer_prompt(name: str, place: WorldPassages, question: Question, rng: random.Random) -> str:
     passages = _gather(place, [place.passage_of_fact[hop.fact] for hop in question.hops], rng)
     path = _path_text(place.world, question.hops, rng)
-    return prompt_text(name, passages=passages_text(passages), path=path, question=question.text)
+    return fill_prompt(name, PROMPTS, passages=passages_text(passages), path=path, question=question.text)
 
 
 def _path_text(world: World, hops: Sequence[Hop], rng: random.Random) -> str:
     """The path of some hops, in which some answers are wrong."""
     values = [_other_value(world, hop, rng) if rng.random() < WRONG else rng.choice(hop.values) for hop in hops]
-    return "".join(
-        f"{FOLLOW} {hop.question}\n{ANSWERED} {name_of(value)}\n" for hop, value in zip(hops, values, strict=True)
-    )
+    return path_text((hop.question, name_of(value)) for hop, value in zip(hops, values, strict=True))
 
 
 def _other_value(world: World, hop: Hop, rng: random.Random) -> Value:

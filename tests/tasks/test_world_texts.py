@@ -10,7 +10,8 @@ from itertools import islice
 import pytest
 
 from generate.tasks import InventedWorld, TaskText, answer_of, first_questions
-from generate.tasks.world_texts import ANSWERED, DONE, FOLLOW, PROMPTS
+from generate.tasks.formats import ANSWERED, FOLLOW
+from generate.tasks.world_texts import DONE, PROMPTS
 from generate.training.llama import END, make_tokenizer
 from generate.training.trainer import _encode_texts
 from tests.errors import refuses
