@@ -218,6 +218,61 @@ def test_preferences_of_a_judge_of_pairs(tmp_path: Path) -> None:
     check(log, Expected(2 * N, N, pools={"base": 1 - wins, "new": wins}))
 
 
+WINNERS = {
+    "a": ("response_a", "response_b", "a", "b"),
+    "model_a": ("answer_a", "answer_b", "model_a", "model_b"),
+    "1": ("output_1", "output_2", 1, 2),
+    "base": ("response_a", "response_b", "base", "new"),
+}
+
+
+@pytest.mark.parametrize("words", [*WINNERS])
+@pytest.mark.parametrize("nested", [False, True])
+def test_pairs_with_a_winner(tmp_path: Path, words: str, nested: bool) -> None:
+    """A tie is half a win of both; without models outputs are called by their numbers."""
+    one, two, first, second = WINNERS[words]
+    models = {"model_a": "base", "model_b": "new"} if words == "base" else {}
+    ties = [words != "1" and i % 8 == 0 for i in range(N)]
+    won = ["tie" if tie else (first, second)[TRUTH.right[i][0]] for i, tie in enumerate(ties)]
+    pairs = [{one: "a " * 30, two: "b " * 30, "winner": winner} | models for winner in won]
+    rows = [{"prompt": TRUTH.question(i)} | ({"pairs": [pair] * 2} if nested else pair) for i, pair in enumerate(pairs)]
+    log = imported(tmp_path, json_lines(tmp_path / "judged.jsonl", rows))
+    traces, names = log.scan("traces").collect(), ["base", "new"] if models else ["output 1", "output 2"]
+    assert traces.height == 2 * N * (1 + nested)
+    for name, side in zip(names, (first, second), strict=True):
+        mine = traces.filter(pool=name)
+        assert mine["correct"].mean() == pytest.approx(won.count(side) / N)
+        assert mine["credit"].mean() == pytest.approx((won.count(side) + sum(ties) / 2) / N)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"response_a": "x", "response_b": "y", "winner": "left"}, "[[traces]]"),
+        ({"pair": ["x", "y"], "winner": 0}, "[[traces]]"),
+        ({"responses": ["x", "y"], "winner": 0}, "traces.correct=element = winner"),
+    ],
+)
+def test_a_winner_that_is_not_understood_has_its_cure(tmp_path: Path, row: dict[str, Any], told: str) -> None:
+    path = json_lines(tmp_path / "judged.jsonl", [{"prompt": TRUTH.question(i)} | row for i in range(N)])
+    with refuses("unsuitable", "winner", told):
+        imported(tmp_path, path)
+
+
+@pytest.mark.parametrize("reply", ["text", "response"])
+def test_gold_beside_samples_with_answers_of_their_own(tmp_path: Path, reply: str) -> None:
+    """Gold called `answer`, unless it is what most samples of nearly all questions say: then it may be their vote."""
+
+    def rows(gold: Callable[[int], str]) -> list[dict[str, Any]]:
+        samples = [[{reply: TRUTH.text(i, k), "answer": str(TRUTH.said[i][k])} for k in range(K)] for i in range(N)]
+        return [{"question": TRUTH.question(i), "answer": gold(i), "model_outputs": samples[i]} for i in range(N)]
+
+    check(imported(tmp_path, json_lines(tmp_path / "a.jsonl", rows(lambda i: str(TRUTH.gold[i])))), Expected())
+    voted = [str(max(TRUTH.said[i], key=TRUTH.said[i].count)) for i in range(N)]
+    with refuses("ambiguous", "answer", "examples.gold=answer"):
+        imported(tmp_path / "voted", json_lines(tmp_path / "b.jsonl", rows(voted.__getitem__)))
+
+
 def test_the_names_of_the_log_as_export_writes_them(tmp_path: Path) -> None:
     rows = [
         {

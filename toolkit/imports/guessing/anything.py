@@ -21,7 +21,7 @@ from toolkit.errors import (
     argument,
     listed,
     quote,
-)
+)  # fmt: skip
 from toolkit.imports.build.table import SOURCES, ImportReport, import_table
 from toolkit.imports.formats.importing import Detected, detect_format, import_format
 from toolkit.imports.guessing.columns import Columns, columns_of, setting_text
@@ -153,7 +153,7 @@ def log(
     twice = [name for name in rows.columns if name.startswith("source_")]
     if twice:
         raise ConflictError(f"the frame's {listed(twice)} have names of the import's own: give them others")
-    replies = [f"{NAMES[name]}={_quoted_column(column)}" for name, column in columns.items()]
+    replies = [f"{NAMES[name]}={_toml_text(column)}" for name, column in columns.items()]
     if verifiers:
         tables = ", ".join(f"{{ verifier = {_name_text(one)}, score = {_toml_text(one)} }}" for one in verifiers)
         replies.append(f"verifiers=[{tables}]")
@@ -201,11 +201,6 @@ def as_log(given: AnyLog | Any) -> Log:
 
 _FRAMES = ("__arrow_c_stream__", "collect_schema", "column_names")
 """What frames of polars, pandas and Arrow and data sets of Hugging Face are asked by."""
-
-
-def _quoted_column(column: str) -> str:
-    """A column name as a setting's value, in quotes where it would be read as a number or a list."""
-    return _toml_text(column)
 
 
 def _toml_text(text: str) -> str:

@@ -183,17 +183,13 @@ def agreeing_column(columns: Sequence[Column], what: str, key: str, text: str = 
     """
     distinct: list[Column] = []
     for column in columns:
-        if not any(_column_texts(column).equals(_column_texts(other)) for other in distinct):
+        if not any(words_of(column.values).equals(words_of(other.values)) for other in distinct):
             distinct.append(column)
     if len(distinct) > 1:
         names = " and ".join(f"`{one.value}`" for one in distinct[:_QUOTED])
         options = " or ".join(setting_text(key, text.format(value=one.value)) for one in distinct[:_QUOTED])
         raise AmbiguousError(f"{names} may each be {what}, and they differ: write {options}")
     return distinct[0] if distinct else None
-
-
-def _column_texts(column: Column) -> pl.Series:
-    return words_of(column.values)
 
 
 def words_of(values: pl.Series) -> pl.Series:
@@ -207,6 +203,39 @@ def setting_text(key: str, value: object) -> str:
 
     text = f"{key}={value}"
     return f'--set "{text}"' if "'" in text and not set('"$`\\!') & set(text) else f"--set {shlex.quote(text)}"
+
+
+BETTER = ("winner", "preference", "preferred")
+"""What judges of pairs call the column that says which of two outputs is better."""
+_TIES = {"tie", "draw", "both", "neither", "equal", "bothbad", "both_bad", "tie_bothbad"}
+
+
+def rival_outputs(columns: Columns) -> tuple[Column, list[tuple[Column, Column | None, str, str]]] | None:
+    """The judge's column, and of each of the two outputs in a row its text, its model, and SQL for whether and how far
+    it is better. None without such a pair, or where a value names no output.
+    """
+    known = {plain_name(one.name.rpartition(".")[2]): one for one in columns.every if one.value not in columns.assigned}
+    judge = next((known[name] for name in BETTER if name in known), None)
+    texts = [name for name, one in known.items() if one.values.dtype == pl.String and re.search("(^|_)[a1]$", name)]
+    named = [name for name in texts if any(ROLES[role].name_fit(name[:-2] or "text") for role in ("text", "answer"))]
+    pairs = [(name, name[:-1] + {"a": "b", "1": "2"}[name[-1]]) for name in named]
+    pair = next((names for names in pairs if names[1] in known), None)
+    if judge is None or pair is None or judge.values.null_count():
+        return None
+    models = [[known.get(f"{name}_{side[-1]}") for side in pair] for name in ("generator", "model")]
+    model = next((both for both in models if None not in both), [None, None])
+    value, words = judge.value, words_of(judge.values).unique().sort()
+    if ROLES["latency"].fits(judge.values) and words.cast(pl.Float64).is_between(1, 2).all():
+        wins, credit = [f"{value} < 1.5", f"{value} > 1.5"], [f"2 - {value}", f"{value} - 1"]
+    else:
+        won = [[one for one in words if plain_name(one) in (side, side[-1], f"model_{side[-1]}")] for side in pair]
+        rest = {one for one in words if plain_name(one) not in _TIES} - {*won[0], *won[1]}
+        if rest and (None in model or rest - {one for both in model for one in words_of(both.values)}):  # type: ignore[union-attr]
+            return None
+        quoted = [", ".join(f"'{one}'" for one in side or [""]) for side in won]
+        wins = [f"{value} = {one.value}" for one in model] if rest else [f"{value} IN ({one})" for one in quoted]  # type: ignore[union-attr]
+        credit = [f"CASE WHEN {one} THEN 1.0 WHEN {other} THEN 0.0 ELSE 0.5 END" for one, other in (wins, wins[::-1])]
+    return judge, [(known[pair[side]], model[side], wins[side], credit[side]) for side in (0, 1)]
 
 
 NUMBERED = re.compile(r"(?:(?:seed|run|sample|trial|rep|repeat|rollout|attempt|try|gen|r|s|k)_?)?\d+")

@@ -18,6 +18,7 @@ from toolkit.errors import AmbiguousError, UnsuitableError, listed
 from toolkit.imports.guessing import answers as reading
 from toolkit.imports.guessing.amounts import put_amounts, put_column, put_verifiers
 from toolkit.imports.guessing.columns import (
+    BETTER,
     NUMBERED,
     Column,
     Columns,
@@ -26,11 +27,12 @@ from toolkit.imports.guessing.columns import (
     columns_by_model,
     columns_of,
     named_pairs,
+    rival_outputs,
     setting_text,
     words_of,
 )  # fmt: skip
 from toolkit.imports.guessing.draft import DEFAULT, GUESSED, Draft, constant_text, key_of, mapping_text, reason_of
-from toolkit.imports.guessing.roles import ROLES, is_scalar, plain_name
+from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar, plain_name
 from toolkit.imports.guessing.shapes import Shape, shape_of
 from toolkit.imports.map.expressions import TRUTHS, columns_read
 from toolkit.imports.map.mapping import ROW_ORDER, override_setting
@@ -239,24 +241,20 @@ def _put_sample_lists(draft: Draft, columns: Columns, shape: Shape) -> tuple[Col
 
 
 def _put_preferences(draft: Draft, columns: Columns) -> Columns | None:
-    """Maps pairs of outputs with a preference from 1 to 2, as pairwise judges write them; None where there are none."""
-    known = {plain_name(one.name): one for one in columns.every}
-    judged, texts = known.get("preference"), [known.get(f"output_{number}") for number in (1, 2)]
-    if judged is None or None in texts or not ROLES["milliseconds"].fits(judged.values) or draft.has("traces.correct"):
+    """Maps pairs of outputs of which a judge prefers one, as pairwise judges write them; None where there are none."""
+    keys = ("traces.correct", "traces.answer", "traces.text", "examples.gold")
+    found = rival_outputs(columns) if not any(map(draft.has, keys)) and not columns.of("gold", weak=False) else None
+    if found is None:
         return None
-    if float(judged.values.min() or 0) < 1 or float(judged.values.max() or 3) > 2:  # type: ignore[arg-type]
-        return None
-    models = [known.get(f"generator_{number}") for number in (1, 2)]
-    apart = None not in models and not set(words_of(models[0].values)) & set(words_of(models[1].values))  # type: ignore[union-attr]
-    for number, (text, credit, correct) in enumerate(
-        zip(texts, (f"2 - {judged.value}", f"{judged.value} - 1"), ("< 1.5", "> 1.5"), strict=True)
-    ):
-        model = models[number].value if apart else f"'output {number + 1}'"  # type: ignore[union-attr]
-        why = f"{GUESSED}: a judge of pairs"
-        table = {"pool": model, "model": model, "sample_index": ROW_ORDER, "text": text.value}  # type: ignore[union-attr]
-        table |= {"correct": f"{judged.value} {correct}", "credit": credit}
-        draft.traces.append(({key: (value, why) for key, value in table.items()}, []))
-    return columns.without([judged, *texts, *(models if apart else [])])
+    models = [model for _, model, _, _ in found[1]]
+    named = [words_of(one.values) for one in models if one is not None and one.values.n_unique() <= _SETTINGS]
+    apart = len(named) == 2 and not (named[0] == named[1]).any()
+    for number, (text, model, wins, credit) in enumerate(found[1], 1):
+        name = model.value if apart and model is not None else f"'output {number}'"
+        table = {"pool": name, "model": name, "sample_index": ROW_ORDER}
+        table |= {"text": text.value, "correct": wins, "credit": credit}
+        draft.traces.append(({key: (value, f"{GUESSED}: a judge of pairs") for key, value in table.items()}, []))
+    return columns.without([found[0], *(text for text, *_ in found[1]), *(models if apart else [])])
 
 
 def _put_trace(
@@ -312,6 +310,8 @@ def _find_output(draft: Draft, columns: Columns, opened: bool | None) -> _Output
     replies = named("traces.answer", "answer", opened=opened)
     texts = named("traces.text", "text", opened=opened)
     golds = [one for one in golds if not (opened and one.opened)]
+    if opened and not replies and not texts and not draft.has("traces.text"):
+        texts = columns.of("text", scalar=True, opened=True)
     several = not draft.has("traces.answer") and (len(replies) > 1 or not texts)
     long = [one for one in replies if reading.is_long(words_of(one.values))] if several else []
     if len(long) < len(replies):
@@ -330,12 +330,14 @@ def _find_output(draft: Draft, columns: Columns, opened: bool | None) -> _Output
     if not replies and not draft.has("traces.answer"):
         weak = [one for one in rest.of("answer", scalar=True, opened=opened) if one not in texts and one not in golds]
         if weak and (gold is not None or draft.has("examples.gold") or verdict is not None or not texts):
-            replies = [one for one in weak if not _have_equal_values(one, gold)]
+            replies = [one for one in weak if gold is None or not words_of(one.values).equals(words_of(gold.values))]
     if not texts and not draft.has("traces.text"):
         texts = [one for one in rest.without(replies).of("text", scalar=True, opened=opened) if one not in golds]
     answer = agreeing_column(replies, "the answer", "traces.answer")
     if answer is None and len(texts) > 1 and not draft.has("traces.answer"):
         agreeing_column(texts, "the text that answers are read from", "traces.text")
+    if opened and gold is not None and answer is not None and not draft.has("examples.gold"):
+        _check_vote(gold, answer, columns)
     text = texts[0] if texts else None
     alone = answer is None and text is not None and not draft.has("traces.answer")
     if alone and text is not None and not reading.is_long(words_of(text.values)):
@@ -343,8 +345,18 @@ def _find_output(draft: Draft, columns: Columns, opened: bool | None) -> _Output
     return _OutputColumns(gold, answer, text, verdict)
 
 
-def _have_equal_values(one: Column, other: Column | None) -> bool:
-    return other is not None and words_of(one.values).equals(words_of(other.values))
+def _check_vote(gold: Column, answer: Column, columns: Columns) -> None:
+    """Raises AmbiguousError where what may be gold, such as `answer`, is the vote of nearly all questions' samples."""
+    if (ROLES["gold"].name_fit(gold.name) or [0])[0] != WEAK or gold.opened or not columns.varies(answer.values):
+        return
+    rows = pl.DataFrame({"group": columns.group, "gold": words_of(gold.values), "reply": words_of(answer.values)})
+    votes = rows.group_by("group", "gold", "reply").len().with_columns(most=pl.col("len").max().over("group"))
+    won = votes.filter((pl.col("gold") == pl.col("reply")) & (pl.col("len") == pl.col("most")))["group"].n_unique()
+    if won >= _ODD_SHARE * rows["group"].n_unique():
+        raise AmbiguousError(
+            f"`{gold.value}` may be gold, or the vote of the samples, as it is what most say in `{answer.value}`: write"
+            f" {setting_text('examples.gold', gold.value)}, or {setting_text('examples.gold', 'COLUMN')} for another"
+        )
 
 
 def _rival_golds(columns: Columns, gold: Column) -> list[Column]:
@@ -582,8 +594,9 @@ def _put_answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _OutputCo
     has_text = out.text is not None or draft.has("traces.text")
     has_verdict = out.verdict is not None or draft.has("traces.correct")
     judged = out.gold is not None or draft.has("examples.gold") or has_verdict
+    better = None if judged else _better_text(columns)
     if not has_answer and not has_text and not has_verdict:
-        raise UnsuitableError(_no_output_text(out, columns))
+        raise UnsuitableError(better or _no_output_text(out, columns))
     source = out.answer or out.text
     gold = words_of(out.gold.values) if out.gold is not None else None
     replies = words_of(source.values) if source is not None else None
@@ -595,9 +608,7 @@ def _put_answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _OutputCo
         _source_rules(rules, out, trace, draft)
     for name, value in rules.items():
         draft.put(f"answers.{name}", value, GUESSED)
-    if judged:
-        return None
-    return _unjudged_text(columns, out)
+    return None if judged else better or _unjudged_text(columns, out)
 
 
 def _source_rules(rules: dict[str, Any], out: _OutputColumns, trace: dict[str, tuple[Any, str]], draft: Draft) -> None:
@@ -607,11 +618,10 @@ def _source_rules(rules: dict[str, Any], out: _OutputColumns, trace: dict[str, t
     if source is None:
         return
     truth, replies = _as_verdicts(out.verdict.values), words_of(source.values)
-    if out.gold is not None and rules.get("kind") == "label":
-        judged = _computed_verdicts(out)
-        if not judged.eq_missing(truth).all():
-            rules.pop("labels")
-            rules["kind"] = "exact"
+    labels = out.gold is not None and rules.get("kind") == "label"
+    if labels and not _computed_verdicts(out).eq_missing(truth).all():
+        rules.pop("labels")
+        rules["kind"] = "exact"
     frame = pl.DataFrame({"replies": replies, "truth": truth})
     missing = frame.filter(pl.col("replies").is_null() | (pl.col("replies").str.strip_chars() == ""))
     if out.answer is not None and missing["truth"].fill_null(False).any() and not draft.has("traces.opaque"):
@@ -622,22 +632,19 @@ def _unjudged_text(columns: Columns, out: _OutputColumns) -> str:
     """The sentence for a table with neither gold nor verdicts, which may be a set of questions with their gold."""
     graded = [one for one in columns.of("verifier") if one.values.dtype != pl.Boolean]
     if graded:
-        one, known = graded[0], graded[0].values.drop_nulls()
-        top = _score_scale(float(known.max() or 0.0))  # type: ignore[arg-type]
+        one, known = graded[0], graded[0].values.drop_nulls().cast(pl.Float64)
+        low, high = float(known.min() or 0.0), float(known.max() or 0.0)  # type: ignore[arg-type]
+        top = next((scale for scale in (1.0, 5.0, 10.0, 100.0) if high <= scale), high)
         settings = [setting_text("traces.correct", f"{one.value} >= {0.7 * top:g}")]
-        if float(known.min() or 0.0) >= 0:  # type: ignore[arg-type]
+        if low >= 0:
             settings.append(setting_text("traces.credit", f"{one.value} / {top:g}" if top != 1 else one.value))
         return (
             f"nothing says which answers are right: there is neither gold nor a verdict; `{one.value}` grades from"
-            f" {_number_text(known.min())} to {_number_text(known.max())}: where that is a judge's,"
-            f" write {' '.join(settings)}"
+            f" {low:g} to {high:g}: where that is a judge's, write {' '.join(settings)}"
         )
     questions, group = "", columns.group
     if out.answer is not None and out.text is None and group is not None and group.n_unique() == len(group):
-        questions = (
-            f"; where `{out.answer.value}` is gold, these are questions without outputs: ask a model with"
-            " `thinkback generate`"
-        )
+        questions = f"; if `{out.answer.value}` is gold, these are questions without outputs: see `thinkback generate`"
     return (
         "nothing says which answers are right: there is neither gold nor a verdict; write"
         f" {setting_text('examples.gold', 'COLUMN')} or {setting_text('traces.correct', 'COLUMN')}, or name a file with"
@@ -645,12 +652,18 @@ def _unjudged_text(columns: Columns, out: _OutputColumns) -> str:
     )
 
 
-def _number_text(value: Any) -> str:
-    return f"{float(value):g}"
-
-
-def _score_scale(top: float) -> float:
-    return next((scale for scale in (1.0, 5.0, 10.0, 100.0) if top <= scale), top)
+def _better_text(columns: Columns) -> str | None:
+    """What to write where a column says which of several outputs is better, but not in a form that is read."""
+    judge = next((one for one in columns.every if plain_name(one.name.rpartition(".")[2]) in BETTER), None)
+    if judge is None:
+        return None
+    if judge.values.dtype.is_integer() and not all(one.opened for one in columns.every):
+        first, second = (setting_text("traces.correct", f"element{add} = {judge.value}") for add in ("", " + 1"))
+        return f"`{judge.value}` says which output is better: write {first} where it counts from 0, {second} from 1"
+    return (
+        f"`{judge.value}` says which of several outputs is better: give a mapping with --map that has a table"
+        f" [[traces]] for each, with its `text` and `correct = \"{judge.value} = 'NAME'\"`"
+    )
 
 
 def _no_output_text(out: _OutputColumns, columns: Columns) -> str:

@@ -15,8 +15,8 @@ import polars as pl
 from toolkit.errors import AmbiguousError, EmptyError, MismatchError, ThinkbackError, first_line
 from toolkit.imports.files.file_names import columns_of_paths
 from toolkit.imports.files.listing import plain_path
-from toolkit.imports.guessing.columns import Column, Columns, as_lists, columns_of, setting_text, words_of
-from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar
+from toolkit.imports.guessing.columns import BETTER, Column, Columns, as_lists, columns_of, setting_text, words_of
+from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar, plain_name
 from toolkit.imports.map import opening
 from toolkit.imports.map.expressions import SourceRows
 from toolkit.imports.map.mapping import ImportMapping
@@ -162,7 +162,7 @@ def _split_joined_file(
         on = _join_keys(held[file.path], mine, frozenset().union(*others), rest)
         every = columns_of(_rows(table, mine.select(*held[file.path])))
         adds = [one for one in every if one.value not in on]
-        gold = any(_may_have_role(one, "gold", "question") or one.value == "relevance" for one in adds)
+        gold = any(_name_fits_role(one.name, "gold", "question") or one.value == "relevance" for one in adds)
         if on and gold and not mine.select(list(on)).is_duplicated().any():
             folder = files.folder if files.folder else "."
             chosen = tuple(one for one in listed if one != file.address)
@@ -204,10 +204,6 @@ def _join_keys(
         if seen.len() and float(seen.is_in(list(known)).mean() or 0.0) >= _NEARLY_ALL:  # type: ignore[arg-type]
             return {one: two}
     return {}
-
-
-def _may_have_role(column: Column, *roles: str) -> bool:
-    return any(ROLES[name].name_fit(column.name) is not None for name in roles)
 
 
 def _records_path(table: SourceTable) -> str | None:
@@ -319,8 +315,8 @@ def _may_be_questions(shape: Shape, paths: Sequence[str]) -> bool:
 def _is_only_output(gold: Column, columns: Columns) -> bool:
     """Whether a column that may be gold, such as `answer`, is what models answered: verdicts judge nothing else."""
     place = ROLES["gold"].name_fit(gold.name)
-    others = [one for one in columns.every if one.value != gold.value and not _may_have_role(one, "sample_index")]
-    outputs = [one for one in others if _may_have_role(one, "answer", "text") or as_lists(one.values) is not None]
+    others = [one for one in columns.every if one.value != gold.value and not _name_fits_role(one.name, "sample_index")]
+    outputs = [one for one in others if _name_fits_role(one.name, "answer", "text") or as_lists(one.values) is not None]
     return place is not None and place[0] == WEAK and not outputs and bool(columns.of("verdict", weak=False))
 
 
@@ -328,8 +324,8 @@ def _may_be_sample_texts(one: Column, columns: Columns) -> bool:
     """Whether a column such as `text`, which may be the question, may as well hold the texts of samples."""
     others = [other for other in columns.every if other.value != one.value]
     return (
-        _may_have_role(one, "text")
-        and not any(_may_have_role(other, "answer", "text", "question") for other in others)
+        _name_fits_role(one.name, "text")
+        and not any(_name_fits_role(other.name, "answer", "text", "question") for other in others)
         and not one.values.is_duplicated().any()
     )
 
@@ -414,7 +410,7 @@ def _with_lists(
         and "." not in one.value
         and _beside_samples(one, lists[one.value], sizes)
     ]
-    name = first.value if _is_plain_word(first.value) else "sample"
+    name = first.value if re.fullmatch(r"\w+", first.value) else "sample"
     explode: Any = (
         [name, *(one.value for one in together)]
         if name == first.value
@@ -457,10 +453,6 @@ def _map_trec_run(shape: Shape) -> Shape:
 _TRIALS = ("trials", "attempts", "reflections", "trajectory")
 
 
-def _is_plain_word(value: str) -> bool:
-    return re.fullmatch(r"\w+", value) is not None
-
-
 def _exploded_rows(shape: Shape, plan: ImportMapping) -> SourceRows:
     rows = shape.rows
     for number, together in enumerate(plan.explode, 1):
@@ -470,11 +462,13 @@ def _exploded_rows(shape: Shape, plan: ImportMapping) -> SourceRows:
 
 def _is_samples(column: Column, values: pl.Series) -> bool:
     """Whether a list column holds samples, by its name and by elements that are texts, numbers or outputs."""
-    if column.name.rpartition(".")[2].lower() in _OPTIONS or not _may_have_role(column, "text", "answer"):
+    inner = values.dtype.inner if isinstance(values.dtype, pl.List) else None
+    if isinstance(inner, pl.Struct) and {plain_name(one.name) for one in inner.fields} & {*BETTER}:
+        return True
+    if column.name.rpartition(".")[2].lower() in _OPTIONS or not _name_fits_role(column.name, "text", "answer"):
         return False
     if ROLES["gold"].name_fit(column.name) == (WEAK, 0) and float(values.list.len().mean() or 0.0) <= 1:  # type: ignore[arg-type]
         return False
-    inner = values.dtype.inner if isinstance(values.dtype, pl.List) else None
     if isinstance(inner, pl.Struct):
         fields = [one.name for one in inner.fields]
         return any(_name_fits_role(one, "text", "answer", "verdict") for one in fields) and set(fields) != {
@@ -513,21 +507,9 @@ def _beside_samples(column: Column, values: pl.Series, sizes: pl.Series) -> bool
 def _question_totals(rows: SourceRows, opened: Sequence[str]) -> frozenset[str]:
     """The columns that count something for a whole question rather than a sample: tokens, seconds, verdicts, scores."""
     roles = (
-        "completion_tokens",
-        "prompt_tokens",
-        "total_tokens",
-        "latency",
-        "milliseconds",
-        "unit_unknown",
-        "verdict",
-        "verifier",
-        "answer",
-        "text",
-        "sum_logprob",
-        "start",
-        "end",
-        "sample_index",
-    )
+        "completion_tokens", "prompt_tokens", "total_tokens", "latency", "milliseconds", "unit_unknown", "verdict",
+        "verifier", "answer", "text", "sum_logprob", "start", "end", "sample_index",
+    )  # fmt: skip
     outside = [one for one in columns_of(rows, opened) if not one.opened]
     keep = {"answer", "solution", "choice", "choices"}
     return frozenset(
