@@ -243,18 +243,18 @@ def _put_sample_lists(draft: Draft, columns: Columns, shape: Shape) -> tuple[Col
 def _put_preferences(draft: Draft, columns: Columns) -> Columns | None:
     """Maps pairs of outputs of which a judge prefers one, as pairwise judges write them; None where there are none."""
     keys = ("traces.correct", "traces.answer", "traces.text", "examples.gold")
-    found = rival_outputs(columns) if not any(map(draft.has, keys)) and not columns.of("gold", weak=False) else None
-    if found is None:
+    rivals = rival_outputs(columns) if not any(map(draft.has, keys)) and not columns.of("gold", weak=False) else None
+    if rivals is None:
         return None
-    models = [model for _, model, _, _ in found[1]]
+    models = [model for _, model, _, _ in rivals[1]]
     named = [words_of(one.values) for one in models if one is not None and one.values.n_unique() <= _SETTINGS]
     apart = len(named) == 2 and not (named[0] == named[1]).any()
-    for number, (text, model, wins, credit) in enumerate(found[1], 1):
+    for number, (text, model, wins, credit) in enumerate(rivals[1], 1):
         name = model.value if apart and model is not None else f"'output {number}'"
         table = {"pool": name, "model": name, "sample_index": ROW_ORDER}
         table |= {"text": text.value, "correct": wins, "credit": credit}
         draft.traces.append(({key: (value, f"{GUESSED}: a judge of pairs") for key, value in table.items()}, []))
-    return columns.without([found[0], *(text for text, *_ in found[1]), *(models if apart else [])])
+    return columns.without([rivals[0], *(text for text, *_ in rivals[1]), *(models if apart else [])])
 
 
 def _put_trace(
