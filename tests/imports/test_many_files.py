@@ -24,7 +24,7 @@ CSV = 'path = "{id}.csv"' + HEAD + TRACES.replace('"row order"', '"s"')
 def write(folder: Path, files: dict[str, str]) -> str:
     folder.mkdir()
     for name, text in files.items():
-        (folder / name).write_text(text)
+        (folder / name).write_text(text, newline="")
     return str(folder)
 
 
@@ -40,6 +40,10 @@ FILES = {
     "other headers": {f"e{n}.csv": f"{'a,q' if n % 2 else 'q,a'},gold,s\nv,v,1,0\n" for n in range(4)},
     "quotes": {f"e{n}.csv": f'q,gold,a,s\n"Q\n{n}",1,{n},0\n' for n in range(4)},
     "numbers and texts": {f"e{n}.csv": f"q,gold,a,s\nQ {n},1,{['07', '1.0', 'x', '2'][n]},0\n" for n in range(4)},
+    "ends of lines as Windows has them": {
+        f"e{n}.csv": f'q,gold,a,s\r\n"Q ""{n}""\r\n\r\n",1,{n},0\r\n' for n in range(4)
+    },
+    "a quote within a field": {f"e{n}.csv": f'q,gold,a,s\nQ 5" by {n}",1,{n},0\n' for n in range(4)},
     "no rows in some": {f"e{n}.csv": "q,gold,a,s\n" + ("Q,1,2,0\n" if n % 2 else "") for n in range(4)},
 }
 
@@ -54,6 +58,15 @@ def test_small_files_read_as_one_are_those_read_one_by_one(
     assert together == rows_of(bench, source, CSV, "each")
 
 
+@pytest.mark.parametrize("case", ["plain", "quotes", "ends of lines as Windows has them"])
+def test_files_as_csv_writers_leave_them_are_read_as_one(
+    bench: Bench, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write(bench.folder / "files", FILES[case])
+    monkeypatch.setattr(sources, "_READERS", {})  # without a reader of single files
+    assert len(rows_of(bench, source, CSV, "together")["examples"]) == len(FILES[case])  # type: ignore[arg-type]
+
+
 def test_small_files_of_json_lines_too(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     values = [1, 2.50, "3", None]
     files = {f"f{n}.jsonl": json.dumps(sample(f"e{n}", a)) + "\n\n" for n, a in enumerate(values)}
@@ -62,6 +75,26 @@ def test_small_files_of_json_lines_too(bench: Bench, monkeypatch: pytest.MonkeyP
     assert [row["answer"] for row in together["traces"]] == ["1", "2.5", "3", None]  # type: ignore[attr-defined]
     monkeypatch.setattr(sources, "_SMALL", 0)
     assert together == rows_of(bench, source, HEAD + TRACES, "each")
+
+
+ROWS = {
+    "a question each": [{"q": f"Q {n}", "gold": "1", "a": str(n % 3)} for n in range(4)],
+    "lists": [[{"q": f"Q {n}", "gold": 1, "a": 1.5}, {"q": f"Q {n}", "gold": 1, "a": None}] for n in range(3)],
+    "a list without rows": [[{"q": "Q", "gold": "1", "a": "1"}], [], [{"q": "R", "gold": "1", "a": "1"}]],
+    "numbers and texts": [{"q": "Q", "gold": a, "a": a} for a in (1, 2.50, "3", None)],
+    "fields that some have": [{"q": f"Q {n}", "gold": "1", "a": "1", f"f{n}": {str(n): n}} for n in range(4)],
+}
+DOCUMENTS = 'path = "{id}.json"' + HEAD + TRACES
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_small_documents_are_read_as_one(bench: Bench, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write(bench.folder / "files", {f"e{n}.json": json.dumps(rows) for n, rows in enumerate(ROWS[case])})
+    with monkeypatch.context() as alone:
+        alone.setattr(sources, "_SMALL", 0)
+        each = rows_of(bench, source, DOCUMENTS, "each")
+    monkeypatch.setattr(sources, "_READERS", {})  # without a reader of single files
+    assert rows_of(bench, source, DOCUMENTS, "together") == each
 
 
 def test_a_file_that_cannot_be_read_is_named_among_small_ones(bench: Bench) -> None:

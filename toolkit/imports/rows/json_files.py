@@ -159,10 +159,24 @@ def json_list(
         value = parse(content.decode("utf-8-sig"))
     except ValueError:
         return json_lines(content, texts, records, columns=columns)
+    return _from_objects(_document_rows(value, records), columns)
+
+
+def json_lists(
+    contents: Iterable[bytes], records: RowPath | None, columns: NamedColumns | None
+) -> tuple[list[int], SourceTable]:
+    """Reads several JSON lists as one table: the number of rows in each, and the rows of all. ValueError where one is
+    none.
+    """
+    documents = [_document_rows(parse(content.decode("utf-8-sig")), records) for content in contents]
+    return list(map(len, documents)), _from_objects([row for rows in documents for row in rows], columns)
+
+
+def _document_rows(value: Any, records: RowPath | None) -> list[dict[str, Any]]:
     rows = value if isinstance(value, list) else [value]
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError("it is not a list of objects")
-    return _from_objects(rows if records is None else list(records.rows_of(rows)), columns)
+    return rows if records is None else list(records.rows_of(rows))
 
 
 def _from_objects(rows: Sequence[dict[str, Any]], columns: NamedColumns | None) -> SourceTable:

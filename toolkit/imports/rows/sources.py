@@ -41,7 +41,7 @@ from toolkit.imports.rows.dialects import (
     utf8_content,
     white_space_rows,
 )
-from toolkit.imports.rows.json_files import RowPath, json_lines, json_list
+from toolkit.imports.rows.json_files import RowPath, json_lines, json_list, json_lists
 from toolkit.imports.rows.source_table import LINE, NamedColumns, SourceTable, stack_tables
 
 PLACES = ("source_file", "source_path", "source_row")
@@ -180,7 +180,7 @@ def _file_groups(files: Sequence[_SourceFile], rules: SourceRules) -> Iterator[S
     group, ending, size = list[_SourceFile](), "", 0
     for file in files:
         kind, local = listing.format_of(file.address) or "", listing.local_path(file.address)
-        alone = kind not in _ROWS or rules.records is not None or local is None
+        alone = kind not in _ROWS or (rules.records is not None and kind != ".json") or local is None
         length = _SMALL if alone or local is None else local.stat().st_size
         if group and (length >= _SMALL or kind != ending or size + length > BLOCK_BYTES):
             yield group
@@ -358,17 +358,23 @@ def _joint_lines(contents: Sequence[bytes], rules: SourceRules) -> _Joint | None
     return [(0, heights, table)] if table.frame.height == sum(heights) else None
 
 
+def _joint_documents(contents: Sequence[bytes], rules: SourceRules) -> _Joint:
+    heights, table = json_lists(contents, rules.records, rules.columns)
+    return [(0, heights, table)]
+
+
 def _joint_tables(contents: Sequence[bytes], rules: SourceRules, separator: str) -> _Joint | None:
-    """Reads several files with one header as one. Lines are rows where there are no quotes and no blank lines."""
+    """Reads several files with one header as one. None where only a parser can count the rows of each."""
     header = contents[0].partition(b"\n")[0]
     bodies = [content[len(header) + 1 :] for content in contents if content.startswith(header + b"\n")]
-    odd = any(b'"' in content or b"\r" in content or b"\n\n" in content for content in contents)
-    if len(bodies) < len(contents) or odd or not header or header.startswith(b"\xef\xbb\xbf"):
+    if len(bodies) < len(contents) or not header or header.startswith(b"\xef\xbb\xbf"):
         return None
     if separator_of(contents[0][:HEAD]) != separator and separator.encode() not in header:
         return None
     bodies = [body if body.endswith(b"\n") or not body else body + b"\n" for body in bodies]
-    heights = [body.count(b"\n") for body in bodies]
+    heights = [count for body in bodies if (count := _row_count(body, separator.encode())) is not None]
+    if len(heights) < len(bodies) or _row_count(header + b"\n", separator.encode()) != 1:
+        return None
     whole = b"".join([header, b"\n", *bodies])
     frame, others = _named_columns(pl.read_csv(io.BytesIO(whole), separator=separator, infer_schema=False), rules)
     if frame.height != sum(heights):
@@ -379,6 +385,23 @@ def _joint_tables(contents: Sequence[bytes], rules: SourceRules, separator: str)
         joint.append((first, heights[first:last], SourceTable(frame[start : start + rows], kinds, others=others)))
         start += rows
     return joint
+
+
+def _row_count(lines: bytes, separator: bytes) -> int | None:
+    """The number of rows in ended lines, of which quoted fields may hold several. None where a line is blank, or a
+    quote neither begins nor ends a field.
+    """
+    outside = lines.split(b'"')[::2]
+    ends, begins = (b"", separator, b"\n"), (b"", separator, b"\r", b"\n")
+    if (
+        lines.count(b'"') % 2
+        or lines[:1] in (b"\r", b"\n")
+        or any(b"\n\n" in part or b"\n\r" in part for part in outside)
+    ):
+        return None
+    if any(part[-1:] not in ends for part in outside[:-1]) or any(part[:1] not in begins for part in outside[1:]):
+        return None
+    return sum(part.count(b"\n") for part in outside)
 
 
 def _files_of_equal_kinds(
@@ -442,9 +465,9 @@ _PARQUET = partial(
 )
 _ROWS: Mapping[str, Callable[[Sequence[bytes], SourceRules], _Joint | None]] = {
     ".csv": partial(_joint_tables, separator=","), ".tsv": partial(_joint_tables, separator="\t"),
-    ".jsonl": _joint_lines, ".ndjson": _joint_lines,
+    ".jsonl": _joint_lines, ".ndjson": _joint_lines, ".json": _joint_documents,
 }  # fmt: skip
-"""Formats whose rows are lines, so that small files can be read as one."""
+"""Formats of which small files can be read as one."""
 
 
 def _trec_table(opened: _OpenedFile, rules: SourceRules, columns: Sequence[str]) -> Iterator[SourceTable]:
