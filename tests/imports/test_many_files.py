@@ -7,6 +7,7 @@ import random
 import time
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
+from typing import Any
 
 import polars as pl
 import pytest
@@ -77,7 +78,7 @@ def test_small_files_of_json_lines_too(bench: Bench, monkeypatch: pytest.MonkeyP
     assert together == rows_of(bench, source, HEAD + TRACES, "each")
 
 
-ROWS = {
+ROWS: dict[str, list[Any]] = {
     "a question each": [{"q": f"Q {n}", "gold": "1", "a": str(n % 3)} for n in range(4)],
     "lists": [[{"q": f"Q {n}", "gold": 1, "a": 1.5}, {"q": f"Q {n}", "gold": 1, "a": None}] for n in range(3)],
     "a list without rows": [[{"q": "Q", "gold": "1", "a": "1"}], [], [{"q": "R", "gold": "1", "a": "1"}]],
