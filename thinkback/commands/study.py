@@ -12,6 +12,7 @@ from thinkback.options import takes
 STUDIES = {
     "factcheck": "replay.studies.factcheck.report:study_factcheck",
     "latent": "replay.studies.latent.report:study_latent",
+    "multihop": "replay.studies.multihop.report:study_multihop",
     "recovery": "replay.studies.recovery.report:study_recovery",
 }
 """Study -> the function that gives back its report. A new one is a folder of `replay/studies` and a line here."""

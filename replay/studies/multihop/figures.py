@@ -1,0 +1,166 @@
+"""The study's figures: what each shows of a data set, and how it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from replay.studies.kit.report import Figures, StudyFigure
+from replay.studies.multihop.cases import main_chains
+from replay.studies.multihop.chains import DIRECT
+from replay.studies.multihop.retrieval import MEASURE, PLAIN, STABLE
+from replay.studies.multihop.selection import BEST, LISTWISE, MAJORITY, PARTS, SINGLE_SHOT
+from replay.studies.multihop.study import MultihopStudy
+from replay.studies.multihop.verdicts import sensitivity_gaps
+from toolkit.errors import EmptyError
+from toolkit.show import (
+    IntervalCell,
+    PlottedCurve,
+    ReliabilityPanel,
+    curves_figure,
+    outcomes_figure,
+    reliability_figure,
+)
+from toolkit.show.drawing.lettering import wrapped
+from toolkit.show.drawing.page import WIDTH, on_page
+from toolkit.show.drawing.style import GREY, NAVY, ORANGE, SKY, SMALL, calm
+from toolkit.show.figures.forest import PolicyDifference, forest_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Bar = tuple[str, Sequence[IntervalCell]]
+"""A bar's name, and the cells that it is made of."""
+_COLORS = (NAVY, ORANGE, SKY)
+
+
+def _bars_figure(
+    bars: Sequence[Bar], *, labels: Sequence[str], x: str, note: str = "", title: str = "", simulated: bool = False,
+    width: float = WIDTH,
+) -> Figure:  # fmt: skip
+    """Draws each row's cells as bars beside each other, with their intervals. Raises ThinkbackError without rows."""
+    if not bars:
+        raise EmptyError("there is no bar to draw")
+    each = 0.8 / len(labels)
+    with on_page(
+        0.7 + (0.24 + 0.13 * len(labels)) * len(bars), width, title=title, simulated=simulated, note=note
+    ) as figure:
+        axes = figure.add_subplot()
+        for number, label in enumerate(labels):
+            places = [place + (number - (len(labels) - 1) / 2) * each for place in range(len(bars))]
+            cells = [bar[1][number] for bar in bars]
+            values, name = [cell.estimate for cell in cells], label if len(labels) > 1 else None
+            axes.barh(places, values, height=0.9 * each, color=_COLORS[number], label=name)
+            for place, cell in zip(places, cells, strict=True):
+                if cell.low is not None and cell.high is not None:
+                    axes.plot([cell.low, cell.high], [place, place], color="black", linewidth=0.9)
+        axes.axvline(0, color=GREY, linewidth=0.8)
+        axes.set_yticks(range(len(bars)), [wrapped(bar[0], 0.3 * width, SMALL) for bar in bars], parse_math=False)
+        axes.invert_yaxis()
+        axes.set_xlabel(x)
+        calm(axes)
+    return figure
+
+
+def _direct_bars(study: MultihopStudy) -> list[Bar]:
+    bars: list[Bar] = []
+    for one in study.measured:
+        cells = [one.cells[name] for name in ("cover_substring", "cover")]
+        if one.pool.form == DIRECT and None not in cells:
+            bars.append((f"{one.pool.evidence}, {one.pool.reader}", [cell for cell in cells if cell is not None]))
+    return bars
+
+
+def _headroom_bars(study: MultihopStudy) -> list[Bar]:
+    bars: list[Bar] = []
+    for one in study.headroom:
+        cells = [cell for part in PARTS if (cell := one.parts[part]) is not None]
+        if one.way.selector in (SINGLE_SHOT, MAJORITY, BEST, LISTWISE) and len(cells) == len(PARTS):
+            bars.append((f"{one.way.pool.name}: {one.way.label}", cells))
+    return bars
+
+
+def _chain_panels(study: MultihopStudy) -> list[tuple[str, list[PlottedCurve]]]:
+    """Draws the share of right answers over the number of chains: votes, every verifier's best, and any right one."""
+    frame, pool = study.curves, main_chains(study.answers)
+    if frame is None or pool is None:
+        return []
+    names = {"majority": "majority", "best": "best by {}", "pass": "ideal verifier", "avg": "single shot"}
+    lines = []
+    for (metric, verifier), rows in frame.group_by("metric", "verifier", maintain_order=True):
+        rows = rows.drop_nulls("estimate").sort("k")
+        if metric in names and len(rows) > 1:
+            k, *ends = (tuple(rows[key].to_list()) for key in ("k", "estimate", "low", "high"))
+            name = names[str(metric)].format(verifier)
+            lines.append(PlottedCurve(name, k, ends[0], ends[1], ends[2], metric == "pass"))
+    return [(pool.name, lines)] if lines else []
+
+
+def _ranking_differences(study: MultihopStudy) -> list[PolicyDifference]:
+    run = study.retrieval.run
+    names = [name for name in run.policies if name not in (PLAIN, STABLE)]
+    gaps = run.differences(MEASURE, [(name, PLAIN) for name in names], 100)
+    rows = [PolicyDifference(name, cell.estimate, cell.low, cell.high) for (name, _), cell in gaps.items()]
+    return sorted(rows, key=lambda row: -row.difference)
+
+
+def _sensitivity_differences(study: MultihopStudy) -> list[PolicyDifference]:
+    gaps = sensitivity_gaps(study).items()
+    rows = [PolicyDifference(name, cell.estimate, cell.low, cell.high) for name, cell in gaps]
+    return sorted(rows, key=lambda row: -row.difference)
+
+
+def _reliability_panels(study: MultihopStudy) -> list[ReliabilityPanel]:
+    pool = main_chains(study.answers)
+    panels = []
+    for one in study.verifiers:
+        bins = tuple(
+            (each.score, each.label.estimate, each.label.low, each.label.high)
+            for each in one.calibration.bins
+            if each.label.estimate is not None
+        )
+        if pool is not None and one.pool.name == pool.name and bins:
+            panels.append(ReliabilityPanel(one.verifier, bins, pool.name))
+    return panels
+
+
+def _change_bars(study: MultihopStudy) -> Collection[Any]:
+    pool = main_chains(study.answers)
+    rows = (one for one in study.changes if pool is not None and one.way.pool.name == pool.name)
+    return [
+        (f"{one.way.verifier}, {one.type}", one.fixes.scaled(0.01), one.flips.scaled(0.01))
+        for one in rows
+        if one.fixes is not None and one.flips is not None
+    ]
+
+
+_forest = partial(forest_figure, baseline=PLAIN, quality="recall@10", note="limits hold for all rows at once")
+FIGURES: Figures = {
+    "rankings": StudyFigure(
+        "Rankings", _ranking_differences, _forest, "no rounds with gold documents could be replayed"
+    ),
+    "sensitivity": StudyFigure(
+        "Settings of the frontier", _sensitivity_differences, _forest, "no rounds with gold documents could be replayed"
+    ),
+    "figure_5_1": StudyFigure(
+        "Answers without reasoning",
+        _direct_bars,
+        partial(_bars_figure, labels=("substring", "whole words"), x="right, %"),
+        "no pool of direct answers",
+    ),
+    "figure_5_2": StudyFigure(
+        "More chains", _chain_panels, partial(curves_figure, x="chains, n", doubling=False),
+        "no pool of several judged chains of retrieved evidence",
+    ),
+    "headroom": StudyFigure(
+        "What answers lack", _headroom_bars, partial(_bars_figure, labels=PARTS, x="points"),
+        "no chains of gold evidence and of retrieved by the same reader",
+    ),
+    "calibration": StudyFigure(
+        "Calibration", _reliability_panels, reliability_figure, "no verifier's scores are probabilities"
+    ),
+    "fixes_and_flips": StudyFigure(
+        "Fixes and flips", _change_bars, outcomes_figure, "no verifier scored chains of retrieved evidence"
+    ),
+}  # fmt: skip

@@ -1,0 +1,162 @@
+"""What is retrieved on one data set: policies that rank the documents of its rounds, replayed together.
+
+Pools of rounds have roles: `main` is ranked in every way, `self-ask` stands for SELF-ASK, `first-stage` for the
+question searched once, and one that explored by rewarded scores is compared with the main one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import polars as pl
+
+from replay.data.contents import Contents
+from replay.kinds.retrieve import Retrieve
+from replay.studies.multihop.runs import StudyRun, replay_covered_policies
+from toolkit.errors import require_known
+from toolkit.log import Log, collect
+from toolkit.rounds.ranking import Entropy, RoundRanking
+from toolkit.settings import from_table
+from toolkit.stats import Settings
+
+FIRST_STAGE, SELF_ASK, RERANKED = "first stage", "SELF-ASK, retrieval", "SELF-ASK, re-ranked"
+PLAIN, SUNAR, FAIR = "plain re-ranking", "SUNAR", "FAIR"
+ENTROPY, SCORED, STABLE = "FAIR (entropy)", "FAIR (scored answers)", "FAIR (stopped when stable)"
+READINGS: Mapping[str, dict[str, Any]] = {
+    FAIR: {},
+    "FAIR (latest counts)": {"support": "last"},
+    "FAIR (leader agrees)": {"reward": "aligned"},
+    "FAIR (round by round)": {"frontier_of": "round"},
+}
+"""The readings of the thesis's frontier -> keys of `retrieve`."""
+EXPLORED, BOTH_RANKED = "explored by rewarded scores", "explored by relevance, ranked alike"
+MEASURE = "recall_10"
+"""What decides between rankings: the thesis's R@10."""
+_FRONTIERS: tuple[dict[str, str], ...] = (
+    {"frontier_of": "hop"},
+    {"frontier_of": "hop", "support": "last"},
+    {"frontier_of": "round"},
+)
+_GRID = ((1, 2, 3), (1.5, 2.0, 4.0), _FRONTIERS, ("single", "aligned"))
+
+
+@dataclass(frozen=True)
+class RoundPools:
+    """The pools of rounds of a data set by role, None where there is none, with the most rounds of a hop by pool.
+
+    `documents`: the most that an example has.
+    """
+
+    main: str | None = None
+    self_ask: str | None = None
+    first_stage: str | None = None
+    rewarded: str | None = None
+    rounds: Mapping[str, int] = field(default_factory=dict)
+    documents: int = 0
+
+    @property
+    def all_documents(self) -> int:
+        """A number of documents that no ranking exceeds."""
+        return max(self.documents, 11)
+
+
+@dataclass(frozen=True, eq=False)
+class Retrieval:
+    """What was retrieved: the run of the rankings, that of the sensitivity settings by name, and their keys."""
+
+    pools: RoundPools
+    run: StudyRun = field(default_factory=StudyRun)
+    sensitivity: StudyRun = field(default_factory=StudyRun)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def readings(self) -> list[str]:
+        """The readings of FAIR that were replayed."""
+        return [name for name in READINGS if self.run.has(name)]
+
+
+def round_pools(log: Log, contents: Contents, ids: pl.Series, named: str | None) -> RoundPools:
+    """Chooses the pools of rounds of some examples by role. Raises ThinkbackError for an unknown name."""
+    if not log.has("rounds"):
+        return RoundPools()
+    if named is not None:
+        require_known(named, contents.rows("rounds"), f"`rounds` has no pool `{named}`")
+    rows = log.scan("rounds", ["example_id", "pool", "round", "documents"])
+    rows = rows.filter(pl.col("example_id").is_in(ids.implode()))
+    by_example = rows.group_by("pool", "example_id").agg(
+        rows=pl.len(), most=pl.col("round").max() + 1, documents=pl.col("documents").list.len().sum()
+    )
+    sizes = by_example.group_by("pool").agg(pl.col("most", "documents").max(), pl.col("rows").sum())
+    frame = collect(sizes, log).sort(-pl.col("rows").cast(pl.Int64), "pool")
+    names = frame["pool"].to_list()
+    explore = {name: contents.pool_setting(name, "explore") for name in names}
+    apart = ("self-ask", "first-stage")
+    plain = [name for name in names if not isinstance(explore[name], Mapping) and name not in apart]
+    main = named or next((name for name in ("fair", *plain) if name in plain), next(iter(names), None))
+    rewarded = [name for name in names if isinstance(explore[name], Mapping) and name != main]
+    by_role = {"self_ask": "self-ask", "first_stage": "first-stage"}
+    most: Any = frame["documents"].max()
+    return RoundPools(
+        main=main, rewarded=next(iter(rewarded), None), rounds=dict(frame.select("pool", "most").iter_rows()),
+        documents=int(most or 0), **{role: name for role, name in by_role.items() if name in names},
+    )  # fmt: skip
+
+
+def _policy(pools: RoundPools, name: str, pool: str, **keys: Any) -> Retrieve:
+    at = tuple(dict.fromkeys((1, 10, pools.all_documents)))
+    return Retrieve(name=name, pool=pool, rounds=max(pools.rounds[pool], 1), at=at, **keys)
+
+
+def _ranking_policies(contents: Contents, pools: RoundPools, entropy: float, stable: int) -> list[Retrieve]:
+    """Returns the policies of table 5.1 and of what goes beyond the thesis, on the pools that there are."""
+    if pools.main is None:
+        return []
+    main, policies = pools.main, []
+    if pools.first_stage is not None:
+        policies.append(_policy(pools, FIRST_STAGE, pools.first_stage, order="retriever"))
+    if pools.self_ask is not None:
+        policies.append(_policy(pools, SELF_ASK, pools.self_ask, order="retriever"))
+        policies.append(_policy(pools, RERANKED, pools.self_ask, multiplier=1.0))
+    if pools.first_stage is None and pools.self_ask is None:
+        policies.append(_policy(pools, FIRST_STAGE, main, order="retriever"))
+    policies += [_policy(pools, PLAIN, main, multiplier=1.0), _policy(pools, SUNAR, main, penalty="sunar")]
+    policies += [_policy(pools, name, main, **keys) for name, keys in READINGS.items()]
+    policies.append(_policy(pools, STABLE, main, stable=stable))
+    policies.append(_policy(pools, ENTROPY, main, reward=Entropy(entropy=entropy)))
+    policies.append(_policy(pools, SCORED, main, weights="answer_scores"))
+    if pools.rewarded is not None:
+        explore = contents.pool_setting(pools.rewarded, "explore")
+        ranking = from_table(RoundRanking, explore)
+        keys = {key: getattr(ranking, key) for key in explore}
+        policies.append(_policy(pools, EXPLORED, pools.rewarded, **keys))
+        policies.append(_policy(pools, BOTH_RANKED, main, **keys))
+    return policies
+
+
+def _sensitivity_policies(pools: RoundPools) -> tuple[list[Retrieve], dict[str, dict[str, Any]]]:
+    """Returns plain re-ranking and a policy for every setting of the frontier that does not reward every round, with
+    the keys of each by name.
+    """
+    if pools.main is None:
+        return [], {}
+    policies, settings = [_policy(pools, PLAIN, pools.main, multiplier=1.0)], {}
+    for k, multiplier, frontier, reward in product(*_GRID):
+        keys: dict[str, Any] = {"frontier": k, "multiplier": multiplier, "support": "sum", **frontier, "reward": reward}
+        if not RoundRanking(**keys).rewards_every_round:
+            name = ", ".join(map(str, keys.values()))
+            policies.append(_policy(pools, name, pools.main, **keys))
+            settings[name] = keys
+    return policies, settings
+
+
+def retrieve_by_every_ranking(
+    log: Log, contents: Contents, pools: RoundPools, where: str | None, settings: Settings, entropy: float, stable: int
+) -> Retrieval:
+    """Replays every ranking of the study on the examples of a condition."""
+    options = {"where": where, "settings": settings, "metric": MEASURE}
+    replayed = replay_covered_policies(log, contents, _ranking_policies(contents, pools, entropy, stable), **options)
+    policies, keys = _sensitivity_policies(pools)
+    return Retrieval(pools, replayed, replay_covered_policies(log, contents, policies, **options), keys)

@@ -1,0 +1,138 @@
+"""Runs of the study: policies that a log can serve, replayed together, with what others lack; differences at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.data.contents import Contents
+from replay.policies.base import Policy
+from replay.runs.passes.example_set import resampling_units
+from replay.runs.result.result import Result
+from replay.runs.result.run import run
+from replay.studies.kit import cells
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log, collect
+from toolkit.show import IntervalCell
+from toolkit.stats import Settings, interval, paired_interval, simultaneous_level, unit_numbers
+from toolkit.stats.limits.intervals import ResampledValues
+
+Pair = tuple[str, str]
+"""A policy and the one that it is compared with."""
+
+
+@dataclass(frozen=True, eq=False)
+class StudyRun:
+    """A run of policies on one data set. `missing`: those that the log cannot serve, each with the reason."""
+
+    result: Result | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def policies(self) -> list[str]:
+        return [] if self.result is None else [one.name for one in self.result.policies]
+
+    def has(self, *names: str) -> bool:
+        """Whether all of these policies were replayed."""
+        return set(names) <= set(self.policies)
+
+    def cell(self, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
+        """Returns estimate and interval of a policy's metric, times `scale`; None where it is unknown."""
+        return None if self.result is None else cells.cell(self.result.statistics, policy, metric, scale)
+
+    def differences(self, metric: str, pairs: Iterable[Pair], scale: float = 1.0) -> dict[Pair, IntervalCell]:
+        """Returns the difference of each pair that was replayed; their limits hold for all of them at once."""
+        known = [pair for pair in dict.fromkeys(pairs) if self.has(*pair)]
+        if self.result is None or not known or metric not in set(self.result.summary["metric"]):
+            return {}
+        rows = self.result.summariser.joint_differences(metric, known).drop_nulls("difference").iter_rows()
+        return {(one, other): IntervalCell(*ends).scaled(scale) for one, other, *ends, _ in rows}
+
+    def relative_gain(self, policy: str, against: str) -> IntervalCell | None:
+        """Returns by how many percent of the other's a policy's accuracy is higher, 100 · (m/m₁ − 1), with the interval
+        of the ratio from the same resamples.
+        """
+        means = [self.cell(name, "accuracy") for name in (policy, against)]
+        if self.result is None or None in means or not means[1] or not means[1].estimate or not means[0]:
+            return None
+        at = [self.policies.index(name) for name in (policy, against)]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            drawn = 100 * (self._resampled[at[0]] / self._resampled[at[1]] - 1)
+        ordered = ResampledValues.of(np.where(np.isfinite(drawn), drawn, np.nan)[None])
+        estimate = 100 * (means[0].estimate / means[1].estimate - 1)
+        if not ordered.has_enough[0]:
+            return IntervalCell(estimate)
+        low, high = ordered.percentile_limits(self.result.provenance["level"])
+        return IntervalCell(estimate, float(low[0]), float(high[0]))
+
+    @cached_property
+    def _resampled(self) -> np.ndarray:
+        return np.zeros((0, 0)) if self.result is None else self.result.summariser.resampled_values("accuracy")
+
+    @cached_property
+    def _outcomes(self) -> pl.DataFrame:
+        return pl.DataFrame() if self.result is None else collect(self.result.outcomes).sort("policy", "example_id")
+
+    @property
+    def ids(self) -> pl.Series:
+        """The ids of the examples compared (E,), sorted."""
+        return pl.Series(dtype=pl.String) if self.result is None else self.result.examples["example_id"].sort()
+
+    @cached_property
+    def unit(self) -> np.ndarray:
+        """The number of what each example is resampled with (E,)."""
+        return np.zeros(0, int) if self.result is None else example_units(self.result.examples.sort("example_id"))
+
+    def values(self, policy: str, column: str = "correct") -> np.ndarray:
+        """Returns an outcome column of a policy (E,), in the order of `ids`."""
+        rows = self._outcomes.filter(pl.col("policy") == policy)
+        return rows[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+
+def example_units(examples: pl.DataFrame) -> np.ndarray:
+    """The number of what each example is resampled with (E,): its cluster, else itself."""
+    return unit_numbers(resampling_units(examples))
+
+
+def replay_covered_policies(log: Log, contents: Contents, policies: Sequence[Policy], **options: Any) -> StudyRun:
+    """Replays the policies that the log can serve; the others are missing, each with the reason."""
+    missing: dict[str, str] = {}
+    resolved = []
+    for policy in policies:
+        try:
+            policy.resolve(contents)
+            resolved.append(policy)
+        except ThinkbackError as error:
+            missing[policy.name] = str(error).removeprefix(f"policy `{policy.name}`: ")
+    if not resolved:
+        return StudyRun(missing=missing)
+    try:
+        result = run(log, resolved, **options)
+    except ThinkbackError as error:
+        return StudyRun(missing=missing | {one.name: str(error) for one in resolved})
+    return StudyRun(result, missing | dict(result.dropped))
+
+
+def mean_cell(values: np.ndarray, unit: np.ndarray, settings: Settings, scale: float = 100.0) -> IntervalCell | None:
+    """Returns the mean of one value an example (E,) with its interval, times `scale`; None where none is known."""
+    if not len(values) or np.isnan(values).all():
+        return None
+    return cells.interval_cell(interval(values, cluster=unit, settings=settings), scale)
+
+
+def joint_cells(
+    pairs: Mapping[Any, tuple[np.ndarray, np.ndarray]], unit: np.ndarray, settings: Settings, scale: float = 100.0
+) -> dict[Any, IntervalCell]:
+    """Returns the paired difference of each pair of columns (E,), times `scale`; their limits hold for all at once."""
+    known = {key: pair for key, pair in pairs.items() if len(unit) and not np.isnan(pair[0] - pair[1]).all()}
+    if not known:
+        return {}
+    level = simultaneous_level([one - other for one, other in known.values()], cluster=unit, settings=settings)
+    at_level = replace(settings, level=level)
+    intervals = {key: paired_interval(*pair, cluster=unit, settings=at_level) for key, pair in known.items()}
+    return {key: one for key, each in intervals.items() if (one := cells.interval_cell(each, scale)) is not None}
