@@ -131,12 +131,12 @@ def test_large_pools_add_up_and_agree_with_draws(size: int, drawn: int) -> None:
     assert np.abs(chance - share).max() < 5 * np.sqrt(0.25 / 4000)
 
 
-def drawn_log(tmp_path: Path) -> Any:
+def drawn_log(tmp_path: Path, traces: int = 7, answers: tuple[str | None, ...] = (None, "A", "A", "B", "C")) -> Any:
     rng = np.random.default_rng(4)
-    answers = [None, "A", "A", "B", "C"]
+    drawn = (rng.choice(np.array(answers, object), traces).tolist() for _ in range(30))
     rows = {
-        f"e{i:02}": [(a, None if a is None else float(rng.integers(0, 5)) / 4) for a in rng.choice(answers, 7).tolist()]
-        for i in range(30)
+        f"e{i:02}": [(a, None if a is None else float(rng.integers(0, 5)) / 4) for a in row]
+        for i, row in enumerate(drawn)
     }
     return log(tmp_path, {"p": rows}, dict.fromkeys(rows, "A"))
 
@@ -260,8 +260,10 @@ def test_a_logged_order_is_told_what_all_orders_would_gain(tmp_path: Path) -> No
     assert [(one.code, one.policies) for one in every.notes if "order" in one.code] == [("orders", ("maj@2", "maj@4"))]
 
 
-def test_describe_tells_what_all_orders_gain(tmp_path: Path) -> None:
-    made = drawn_log(tmp_path)
+@pytest.mark.parametrize("traces", [4, 5, 7])
+def test_describe_tells_what_all_orders_gain(tmp_path: Path, traces: int) -> None:
+    """Of four and five traces, too, whose half is a vote of two, which is right as often as one."""
+    made = drawn_log(tmp_path, traces, ("A", "A", "B", "C"))
     told, detectable = gains_of_orders(made)
     assert (told.code, detectable.code) == ("logged_order", "detectable")
     assert "majority@3 − majority@1" in told.text

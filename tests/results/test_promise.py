@@ -168,7 +168,7 @@ def test_a_limit_from_above_is_turned_around(log: Log) -> None:
 
 
 def test_clusters_are_the_questions_that_count(log: Log, tmp_path: Path) -> None:
-    """600 questions in 150 clusters rule out no loss of two points: that takes 231."""
+    """600 questions in 150 clusters rule out no loss of two points: that takes 231 clusters, of 924 questions."""
     parts = {name: collect(log.scan(name), log) for name in ("examples", "traces", "verifications")}
     clusters = [f"c{number // 4}" for number in range(N)]
     parts["examples"] = parts["examples"].sort("example_id").with_columns(cluster=np.array(clusters))
@@ -177,6 +177,8 @@ def test_clusters_are_the_questions_that_count(log: Log, tmp_path: Path) -> None
     assert few is not None
     assert many is not None
     assert (few.policy, many.policy) == (None, "best of 1")
+    assert few.needed is not None
+    assert few.needed.number == 924
 
 
 def test_a_loaded_result_says_the_same_and_costs_that_differ_say_nothing(log: Log, tmp_path: Path) -> None:

@@ -179,6 +179,13 @@ def test_few_examples_tell_no_more_apart_jointly_than_alone(made, factory, examp
             assert not row["ties"] or row["rank_low"] == 1
 
 
+def test_who_equals_the_leader_has_its_ranks(made, factory):
+    """In few clusters the joint claim is surer than the single one, which is taken back for both."""
+    correct = np.stack([np.ones(80), np.ones(80), np.random.default_rng(0).random(80) < 0.87]).astype(float)
+    rows = _rows(_ranked(made({"correct": correct}, unit=np.arange(80) // 5), factory, baseline="p0"))
+    assert {(row["rank_low"], row["rank_high"], row["ties"]) for row in rows.values()} == {(1, 3, True)}
+
+
 def test_who_cannot_lead_has_no_rank(made, factory):
     correct = (np.random.default_rng(1).random((3, 200)) < np.array([0.5, 0.6, 1])[:, None]).astype(float)
     rows = _rows(_ranked(made({"correct": correct}), factory, baseline="p0", leaders=["p0", "p1"]))

@@ -104,8 +104,8 @@ def order_notes(
 
 
 def gains_of_orders(log: AnyLog) -> Iterator[Note]:
-    """Notes on the gain of exact means over all orders, by pool, for the vote of a half of its traces against that of a
-    quarter; and on the smallest difference, between these or any two policies, that so many questions show.
+    """Notes on the gain of exact means over all orders, by pool, for the vote of a half of its traces, or three,
+    against that of a quarter; and on the smallest difference, between these or any two, that so many questions show.
     """
     log, contents = open_with_contents(log)
     examples = collect(log.scan("examples", ["example_id", "labels", "gold", "cluster"]), log).sort("example_id")
@@ -120,7 +120,7 @@ def gains_of_orders(log: AnyLog) -> Iterator[Note]:
             continue
         few, many = (
             Sample(name=f"majority@{n}", pool=pool, max_traces=n, select="majority").resolve(contents)
-            for n in (size // 4, size // 2)
+            for n in (size // 4, max(size // 2, 3))  # a vote of two is right as often as one trace
         )
         pair = _in_one_and_over_all_orders(log, contents, (few, many), some)
         if pair is None:

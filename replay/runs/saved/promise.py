@@ -8,6 +8,7 @@ Lehmacher 1995); families share the error equally.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -123,14 +124,9 @@ class PromiseTests:
         keys = dict.fromkeys(column.name for column in columns)
         store = join_stores([(summariser.outcomes.statistics(), places)], list(keys), 0)
         tables = summarise(
-            store,
-            names,
-            baseline=self.baseline,
-            leaders=(),
-            columns=summariser.columns,
-            ranked=False,
+            store, names, baseline=self.baseline, leaders=(), columns=summariser.columns, ranked=False,
             settings=settings,
-        ).comparisons
+        ).comparisons  # fmt: skip
         sure: list[dict[str, float]] = []
         units = resampling_units(self.result.examples).n_unique()
         for limit, fewest in zip(self.limits, self._fewest_questions(), strict=True):
@@ -159,11 +155,13 @@ class PromiseTests:
             for policy in (name, self.baseline)
         )
         units, numbers = unit_numbers(resampling_units(examples)), []
+        examples_per_unit = len(units) / len(np.unique(units))
         for fewest, limit, column in zip(self._fewest_questions(), self.limits, columns, strict=True):
             difference = (one[column].cast(pl.Float64) - base[column].cast(pl.Float64)).to_numpy()
             gain = difference * (1 if limit.sign == ">=" else -1)
             variance = difference_variance(gain, cluster=units, strata=strata)
             mean = float(np.nanmean(gain if weight is None else gain * weight))
+            fewest = math.ceil(fewest * examples_per_unit)  # of clusters there must be so many
             needed = variance.needed_to_keep(mean, limit.allowed_loss, fewest, 1 - 2 * ERROR / families)
             if needed is None:
                 return None

@@ -69,7 +69,8 @@ def ranks_of(
             here = slice(start, start := start + len(one))
             block = _joint_covariance(sample, [one]) if covariance is None else covariance[here, here]
             values[place, :7], critical = significance(sample, one, ranking.standing, block, settings)
-            _cap_by_single_comparison(values[place, :4], ranking, numbers[place], results, pairs, settings.level)
+            alike = one.owner == one.owner[ranking.standing.leader]
+            _cap_by_single_comparison(values[place, :4], ranking, alike, numbers[place], results, pairs, settings.level)
             if ranking.standing.baseline is not None:
                 slot = SeriesKind.DIFFERENCE, 0, numbers[place]
                 alone = np.fmax(results.p_value[slot], pairs.exact_p[0, numbers[place]])
@@ -90,10 +91,12 @@ def ranks_of(
 
 
 def _cap_by_single_comparison(
-    rows: Floats, ranking: RankedPolicies, metric: int, results: SeriesResults, pairs: PairCounts, level: float
-) -> None:
+    rows: Floats, ranking: RankedPolicies, alike: NDArray[np.bool_], metric: int, results: SeriesResults,
+    pairs: PairCounts, level: float,
+) -> None:  # fmt: skip
     """Clears claims in `rows` (ranks, tie and p-value of the difference to the leader) that are surer than the single
-    comparison: a policy that its own difference does not tell apart from the leader stays tied with it.
+    comparison: a policy that its own difference does not tell apart from the leader stays tied with it. `alike` (P,):
+    the leader, and those whose outcomes equal its own, which share its ranks.
 
     What tells two apart jointly is normal; with few examples, or a long tail, the interval of one pair is wider.
     """
@@ -103,7 +106,7 @@ def _cap_by_single_comparison(
     rows[3, unsure] = np.maximum(rows[3], alone)[unsure]
     tied = unsure & (rows[2] == 0)
     rows[0, tied] = rows[2, tied] = 1.0
-    rows[1, ranking.standing.leader] += tied.sum()
+    rows[1, alike] += tied.sum()
 
 
 def _joint_covariance(sample: WholeSample, series: Sequence[MetricSeries]) -> Floats | None:
