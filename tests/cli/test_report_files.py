@@ -87,6 +87,7 @@ def test_import_table_without_a_map(thinkback: Callable, tmp_path: Path) -> None
     done = thinkback("import", "table", *sources, "--out", "log")
     assert done.exit_code == 0
     assert "[traces]" in done.stdout
+    assert "--set KEY=VALUE" in done.stdout
     check(open_log(tmp_path / "log"), expected)
     says(thinkback("import", "table", *sources), "required", "--out")
 

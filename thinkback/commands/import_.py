@@ -69,6 +69,7 @@ def table(
     from thinkback import console
     from toolkit.errors import RequiredError, argument
     from toolkit.imports import guess_mapping, import_any
+    from toolkit.imports.guessing.anything import CORRECTION
 
     if guess:
         for line in guess_mapping(sources, settings or ()).text.splitlines():
@@ -84,7 +85,7 @@ def table(
             sources, folder, mapping=mapping, name=name, rejudge=rejudge, settings=settings or (), formats=False
         )
         if done.mapping is not None:
-            for line in done.mapping.splitlines():
+            for line in (*done.mapping.splitlines(), CORRECTION.format(file="what --guess prints")):
                 console.say(line)
         return done.report
 
