@@ -31,7 +31,7 @@ from coverage_samples import SAMPLES
 
 from toolkit.columns import COLUMNS
 from toolkit.show.ranking.ranking import MARKED
-from toolkit.stats import Settings, not_worse, summarise
+from toolkit.stats import Settings, rules_out_loss, summarise
 from toolkit.stats.metrics.outcomes import Store
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
@@ -166,7 +166,7 @@ def one_run(design: Design, n: int, run: int, resamples: int) -> tuple[list[floa
     rounding = 1e-12
     holds = known & (low <= design.truth + rounding) & (high >= design.truth - rounding)
     claimed = np.array(
-        [design.margin is not None and not_worse(end, design.margin, design.clusters or n) for end in low]
+        [design.margin is not None and rules_out_loss(end, design.margin, design.clusters or n) for end in low]
     )
     if design.power is not None:
         claimed = (low > design.truth) | (high < design.truth)

@@ -53,7 +53,7 @@ class Population:
         variance = difference_variance(self.mean, within=self.within)
 
         def numbers(difference: float) -> tuple[float, float, float]:
-            one = variance.needed(difference, power=POWER) if variance.value > 0 else None
+            one = variance.questions_to_show(difference, power=POWER) if variance.value > 0 else None
             return (np.nan,) * 3 if one is None else (one.number, one.low, np.inf if one.high is None else one.high)
 
         return numbers

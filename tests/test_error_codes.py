@@ -61,10 +61,10 @@ def test_the_manual_has_the_codes_of_logs_and_engines_and_of_problems() -> None:
 def test_an_error_has_a_finer_code_than_its_kind_and_keeps_it() -> None:
     error = EngineError("the key is wrong", code="key")
     assert (error.code, EngineError.code) == ("key", "engine")
-    again = pickle.loads(pickle.dumps(error.about("engine `openai`: ", "; set it")))
+    again = pickle.loads(pickle.dumps(error.with_subject("engine `openai`: ", "; set it")))
     assert (str(again), again.code) == ("engine `openai`: the key is wrong; set it", "key")
 
 
 def test_an_error_about_something_keeps_its_kind() -> None:
-    error = ThinkbackError("`x` is 3").about("policy `p`: ")
+    error = ThinkbackError("`x` is 3").with_subject("policy `p`: ")
     assert (str(error), error.code) == ("policy `p`: `x` is 3", "error")

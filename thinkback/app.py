@@ -183,7 +183,6 @@ def _one_line(error: Exception) -> str | None:
 
 
 def _option_of_argument(argument: str) -> str:
-    """The command's option for an argument of the library's function."""
     return OPTIONS.get(argument, "--" + argument.replace("_", "-"))
 
 

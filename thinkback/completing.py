@@ -69,9 +69,9 @@ def _metric_names(_: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _cost_names(_: Mapping[str, Any]) -> Iterator[str]:
-    from toolkit.columns import costs_called, with_columns
+    from toolkit.columns import cost_names_for_users, with_columns
 
-    yield from costs_called(with_columns())
+    yield from cost_names_for_users(with_columns())
 
 
 def _figure_names(_: Mapping[str, Any]) -> Iterator[str]:

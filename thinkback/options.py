@@ -149,7 +149,6 @@ def _command_parameters(
 
 
 def _typer_parameter(command: str, name: str, hint: Any, default: Any) -> inspect.Parameter:
-    """One argument as a parameter in typer's form."""
     description = described(command, name)
     silent = default is None or default is False or default == "" or default is inspect.Parameter.empty
     more: dict[str, Any] = {"help": description.help, "metavar": description.metavar or None}
@@ -177,7 +176,6 @@ def _read_definition(function: str) -> tuple[ast.FunctionDef | ast.ClassDef, ast
 
 
 def _docstring_of(function: str) -> str:
-    """The docstring of a library's function."""
     return ast.get_docstring(_read_definition(function)[0]) or ""
 
 

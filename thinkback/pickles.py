@@ -18,10 +18,10 @@ def register() -> None:
     """Makes results pickle as a call of `opened`, once their module is imported."""
     module = sys.modules.get(HOME)
     if module is not None:
-        copyreg.pickle(module.Result, reduced)
+        copyreg.pickle(module.Result, pickled_form)
 
 
-def reduced(result: Result) -> tuple[Callable[..., Result], tuple[bytes]]:
+def pickled_form(result: Result) -> tuple[Callable[..., Result], tuple[bytes]]:
     """The form in which a result is pickled: the function `opened` with the result's bytes."""
     _, (data,) = result.__reduce__()
     return opened, (data,)

@@ -99,7 +99,6 @@ def _convert_to_kind(kind: Any, given: Any) -> Any:
 
 
 def _kind_names(kinds: Iterable[Any]) -> str:
-    """The types in words, for an error."""
     words = []
     for kind in kinds:
         origin, inner = typing.get_origin(kind), typing.get_args(kind)

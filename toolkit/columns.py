@@ -231,7 +231,7 @@ def with_columns(
     return (*columns[:at], *fresh.values(), *columns[at:])
 
 
-def row_of(name: str, columns: Sequence[OutcomeColumn] | None = None) -> OutcomeColumn:
+def column_or_metric(name: str, columns: Sequence[OutcomeColumn] | None = None) -> OutcomeColumn:
     """The table's row for an outcome column or a computed metric. `columns` is the table, by default with METRICS."""
     family: OutcomeColumn | None = None
     for row in with_columns() if columns is None else columns:
@@ -244,7 +244,7 @@ def row_of(name: str, columns: Sequence[OutcomeColumn] | None = None) -> Outcome
 
 def find(name: str, columns: Sequence[OutcomeColumn] | None = None) -> OutcomeColumn:
     """The row for an outcome column. A column that the table does not name counts as a cost."""
-    row = row_of(name, columns)
+    row = column_or_metric(name, columns)
     return replace(row, name=name, metric=name, family=False) if row.family else row
 
 
@@ -269,10 +269,10 @@ def cost_named(
         if wanted in {one.replace("_", " ").casefold() for one in names}:
             others = (one for one in costs if one.stands_for == column.name and known(str(one.metric)))
             return column if known(str(column.metric)) else next(others, column)
-    raise UnknownError(f"no cost is called `{name}`; {suggest(name, costs_called(costs))}")
+    raise UnknownError(f"no cost is called `{name}`; {suggest(name, cost_names_for_users(costs))}")
 
 
-def costs_called(columns: Iterable[OutcomeColumn]) -> list[str]:
+def cost_names_for_users(columns: Iterable[OutcomeColumn]) -> list[str]:
     """The names that users may give for the costs that have a heading and rank: percentiles do not."""
     return [column.cost_name for column in columns if column.cost and column.header and column.display != "asked"]
 

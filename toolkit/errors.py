@@ -53,11 +53,11 @@ class ThinkbackError(Exception):
         line = super().__str__().replace("\n", " ")
         return shorten_message(_ARGUMENT.sub(lambda match: f"`{format_name(match[1])}`", line))
 
-    def about(self, subject: str, end: str = "") -> Self:
+    def with_subject(self, subject: str, end: str = "") -> Self:
         """The same error with `subject` before its line and `end` after it."""
-        return self.rewritten(lambda line: f"{subject}{line}{end}")
+        return self.with_rewritten_line(lambda line: f"{subject}{line}{end}")
 
-    def rewritten(self, rewrite: Callable[[str], str]) -> Self:
+    def with_rewritten_line(self, rewrite: Callable[[str], str]) -> Self:
         """The same error with another line, made of its own."""
         error = type(self)(rewrite(str(self)))
         error.__dict__.update(self.__dict__)
@@ -214,7 +214,7 @@ def error_prefix(prefix: str) -> Iterator[None]:
     try:
         yield
     except ThinkbackError as error:
-        raise error.about(prefix) from None
+        raise error.with_subject(prefix) from None
 
 
 def ends_by_signal(error: BaseException) -> bool:

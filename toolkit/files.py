@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from toolkit.errors import ConflictError, ExistsError, WriteError, argument
-from toolkit.work_places import WAS, clear_parts, new_name_beside, remove, work_place
+from toolkit.work_places import WAS, clear_parts, new_name_beside, remove_path, work_place
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """Linux's constants of `renameat2`: paths relative to the working directory; swap the two names."""
@@ -75,15 +75,15 @@ def _replace_when_done(path: str | Path, force: bool, make: Callable[[Path], Non
             check_replaceable(target, force, str(path))  # someone may have made it meanwhile
             _swap_in(temporary, target)
         except BaseException as error:
-            full = isinstance(error, Exception) and _is_full(target.parent)  # each library says it in its own way
-            remove(temporary)
+            full = isinstance(error, Exception) and _is_disk_full(target.parent)  # each library says it in its own way
+            remove_path(temporary)
             _remove_parents(parents)
             if full:
                 raise WriteError(f"cannot write `{path}`: no space left on the disk") from error
             raise
 
 
-def _is_full(folder: Path) -> bool:
+def _is_disk_full(folder: Path) -> bool:
     with suppress(OSError):  # it may be gone by now
         return shutil.disk_usage(folder).free < FULL
     return False
@@ -127,9 +127,9 @@ def _swap_in(temporary: Path, target: Path) -> None:
     if os.path.lexists(target) and temporary.is_dir():  # a file replaces a file in one step
         if _exchange_names(temporary, target):
             sync_to_disk(target.parent)
-            remove(temporary)  # what was there
+            remove_path(temporary)  # what was there
             return
-        _set_aside(temporary, target)
+        _replace_by_two_renames(temporary, target)
         return
     temporary.rename(target)
     sync_to_disk(target.parent)
@@ -145,7 +145,7 @@ def _exchange_names(first: Path, second: Path) -> bool:
     return renameat2(AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second), RENAME_EXCHANGE) == 0
 
 
-def _set_aside(temporary: Path, target: Path) -> None:
+def _replace_by_two_renames(temporary: Path, target: Path) -> None:
     """Replaces a folder by two renames. After a kill between them the old folder is beside the target, and
     `clear_parts` puts it back.
     """
@@ -160,7 +160,7 @@ def _set_aside(temporary: Path, target: Path) -> None:
                 was.rename(target)
                 raise
             sync_to_disk(target.parent)
-            remove(aside)
+            remove_path(aside)
     finally:
         with suppress(OSError):  # gone, or it holds what could not be put back
             aside.rmdir()

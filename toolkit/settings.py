@@ -104,7 +104,7 @@ def from_table(cls: type[Instance], table: Any, place: str = "") -> Instance:
     except ThinkbackError as error:
         if not place:
             raise
-        raise error.about(f"`{place}`: ") from None
+        raise error.with_subject(f"`{place}`: ") from None
     finally:
         _read.reset(before)
 
@@ -298,7 +298,6 @@ def _field_facts(cls: type, name: str) -> tuple[Mapping[str, Any], Any, bool, An
 
 @functools.cache
 def _field_types(cls: type) -> Mapping[str, Any]:
-    """The types of a settings class's fields."""
     return typing.get_type_hints(cls)
 
 

@@ -76,10 +76,10 @@ class TableRows:
     def logged_by_place(self, column: str) -> np.ndarray:
         """A column of numbers by example and place (E, W), NaN for null and where there is no row."""
         if column not in self._columns_by_place:
-            self._columns_by_place[column] = self.spread(self.numbers(column), np.nan)
+            self._columns_by_place[column] = self.values_by_place(self.numbers(column), np.nan)
         return self._columns_by_place[column]
 
-    def spread(self, values: np.ndarray, fill: float = 0.0) -> np.ndarray:
+    def values_by_place(self, values: np.ndarray, fill: float = 0.0) -> np.ndarray:
         """Values of the rows (R,) as an array by example and place (E, W), with `fill` where there is no row."""
         out: np.ndarray = np.full((len(self.size), int(self.size.max(initial=1))), fill, dtype=np.float64)
         out[self.example, self.place] = values

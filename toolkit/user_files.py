@@ -100,7 +100,6 @@ def _value_of_hint(hint: Any, given: Any) -> Any:
 
 
 def _types_text(hint: Any) -> str:
-    """The types of a parameter, in words."""
     words = []
     for part in _kinds_of_hint(hint):
         if typing.get_origin(part) is typing.Literal:

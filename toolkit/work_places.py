@@ -69,11 +69,11 @@ def clear_parts(target: Path) -> None:
             with suppress(OSError):
                 if path.suffix == ".old" and not os.path.lexists(target):
                     (path / WAS).rename(target)
-            remove(path)
+            remove_path(path)
             os.close(handle)
 
 
-def remove(path: Path) -> None:
+def remove_path(path: Path) -> None:
     """Removes a file, a link, or a folder with its content, as far as that is allowed."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
@@ -89,7 +89,7 @@ def _clear_scratch() -> None:
             folder.rmdir()  # an empty one: its process was killed before it had a mark, or makes one anew
         handle = _lock_path(folder / MARK, wait=False)
         if handle is not None:
-            remove(folder)
+            remove_path(folder)
             os.close(handle)
 
 

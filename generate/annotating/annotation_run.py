@@ -25,7 +25,7 @@ from generate.annotating.annotation_plan import AnnotationPlan, SignalPlan
 from generate.annotating.records import (
     SignalRecord,
     check_same_model,
-    first_difference,
+    first_difference_text,
     signal_folder_name,
     signal_records,
     source_with_records,
@@ -211,7 +211,7 @@ class _SignalRun:
             signal_records(manifest.source if manifest else None, step, additions), step, additions, described
         )
         begun, marks = self.journal.stored_mapping(BEGUN), step.weights_and_prompts(described)
-        differs = first_difference(begun, marks)
+        differs = first_difference_text(begun, marks)
         if differs is not None:
             raise MismatchError(
                 f"`{step.name}` was begun with another model or prompt: {differs}; put that one back, or remove"

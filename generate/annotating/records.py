@@ -88,7 +88,7 @@ def check_same_model(
     """Raises ThinkbackError where the log's rows of this signal come from other weights or another prompt."""
     now, marks = step.identity(additions), step.weights_and_prompts(described)
     for record in records:
-        differs = first_difference(step.weights_and_prompts(record), marks)
+        differs = first_difference_text(step.weights_and_prompts(record), marks)
         if differs is not None and record.get("settings") == now:
             raise ConflictError(
                 f"the log holds `{step.name}` ({step.section}) by another model or prompt: {differs}; give the new one"
@@ -96,7 +96,7 @@ def check_same_model(
             )
 
 
-def first_difference(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
+def first_difference_text(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
     """The words for the first mark in which two records differ; None where none does."""
     return differing_key_text(before, now, [name for name in now if name in before], most=18)
 

@@ -102,27 +102,26 @@ def _fix_labels(traces: pl.DataFrame, action: str) -> pl.DataFrame:
 
 def _is_held_out(examples: np.ndarray, share: float, seed: int) -> np.ndarray:
     """Whether each row's example is held out, (n,): about `share` of them, chosen independently of other examples."""
-    drawn = {name: _drawn(seed, "dev", name) for name in np.unique(examples)}
+    drawn = {name: _draw_number(seed, "dev", name) for name in np.unique(examples)}
     return np.array([drawn[name] < share for name in examples])
 
 
 def _held_out_traces(names: Sequence[str], right: np.ndarray, share: float, seed: int) -> np.ndarray:
     """Whether each trace is held out (n,): of right and of wrong ones (n,) the `share` that is drawn first."""
-    drawn, held = np.array([_drawn(seed, "dev", name) for name in names]), np.zeros(len(names), bool)
+    drawn, held = np.array([_draw_number(seed, "dev", name) for name in names]), np.zeros(len(names), bool)
     for side in (np.flatnonzero(right), np.flatnonzero(~right)):
         held[side[np.argsort(drawn[side])[: round(share * len(side))]]] = True
     return held
 
 
-def _drawn(seed: int, what: str, name: str) -> float:
-    """A number from 0 to 1, drawn for a name."""
+def _draw_number(seed: int, what: str, name: str) -> float:
     return int.from_bytes(hashlib.sha256(f"{seed}\0{what}\0{name}".encode()).digest()[:8], "big") / 2**64
 
 
 def _balanced_down(chosen: pl.DataFrame, seed: int) -> pl.DataFrame:
     """The rows with as many right ones as wrong ones: of the larger class those that are drawn first."""
     right = chosen["label"].to_numpy() >= 0.5
-    drawn = np.array([_drawn(seed, "balance", name) for name in chosen["trace_id"]])
+    drawn = np.array([_draw_number(seed, "balance", name) for name in chosen["trace_id"]])
     smaller = min(int(right.sum()), int((~right).sum()))
     keep = np.concatenate([np.flatnonzero(side)[np.argsort(drawn[side])[:smaller]] for side in (right, ~right)])
     return chosen[np.sort(keep)]
@@ -305,7 +304,7 @@ class _ClassifierTraining:
         best, held = 0, None
         advance = started(self.training.epochs * len(self.fit)) if started is not None else no_progress
         for number in range(1, self.training.epochs + 1):
-            loss = self._epoch(advance)
+            loss = self._train_epoch(advance)
             epochs.append(self._measure_held_out(number, loss))
             value = getattr(epochs[-1], self.training.metric)
             better = not best or value > getattr(epochs[best - 1], self.training.metric)
@@ -319,12 +318,12 @@ class _ClassifierTraining:
         self.reader.network.load_state_dict(held or {}, strict=False)
         return epochs, best
 
-    def _epoch(self, advance: Advance) -> float:
+    def _train_epoch(self, advance: Advance) -> float:
         """Trains once on all rows in a new order; returns the mean loss."""
         import torch
 
         network, total, seen = self.reader.network.train(), 0.0, 0
-        for group in self._groups():
+        for group in self._row_batches():
             wanted = torch.tensor(self.labels[group], dtype=torch.float32, device=network.device)
             self.optimizer.zero_grad()
             done = 0
@@ -345,7 +344,7 @@ class _ClassifierTraining:
             advance(done)
         return total / max(1, seen)
 
-    def _groups(self) -> Iterator[np.ndarray]:
+    def _row_batches(self) -> Iterator[np.ndarray]:
         """Yields batches of row numbers. With `sample` both classes come equally often, drawn anew for each epoch."""
         order = self.fit.tolist()
         if self.training.balance == "sample":

@@ -181,7 +181,7 @@ class Engine(Protocol):
 class CallQueue(ABC):
     """What an engine is that takes calls while it works on others. `run` is written on it."""
 
-    pauses = False
+    has_pausing_engine = False
     """Whether it may wait between two answers that it gives in a row."""
 
     @abstractmethod
@@ -222,7 +222,7 @@ class CallQueue(ABC):
 class ListedCalls(CallQueue):
     """The queue of an engine that has `run` alone: what was submitted while it worked is its next list."""
 
-    pauses = True
+    has_pausing_engine = True
     PATIENCE_S, MOST = 0.02, 64
     """After so many seconds, or calls, what is done is looked at before the list goes on."""
 
@@ -270,7 +270,7 @@ def finish_word(reason: str | None) -> str | None:
     return None if reason is None else FINISH_WORDS.get(reason, reason)
 
 
-def too_long(prompt_tokens: int, context: int) -> CallFailure:
+def too_long_failure(prompt_tokens: int, context: int) -> CallFailure:
     """The failure of a prompt that leaves no room for a single token."""
     return CallFailure(
         f"the prompt has {prompt_tokens} tokens and the model takes {context}", retryable=False, cause=TOO_LONG
@@ -291,7 +291,7 @@ def summed_cost(completions: Sequence[Completion], name: str) -> Any:
     return None if None in parts else sum(parts)
 
 
-def unchecked(kind: type[Value], values: Mapping[str, Any]) -> Value:
+def build_without_checks(kind: type[Value], values: Mapping[str, Any]) -> Value:
     """A frozen dataclass of values that were checked before: all of them, by field, in the order of fields."""
     one = object.__new__(kind)
     vars(one).update(values)
@@ -316,7 +316,7 @@ def storable_completion(completion: Completion, **other: Any) -> Completion:
         values["sum_logprob"] = None
     for name in ("text", "reasoning"):
         values[name] = None if values[name] is None else _utf8(values[name])
-    return unchecked(Completion, values)
+    return build_without_checks(Completion, values)
 
 
 def _utf8(text: str) -> str:
@@ -341,7 +341,7 @@ class EngineOptions:
         check(self)
 
     @classmethod
-    def decides(cls, key: str) -> bool:
+    def changes_completions(cls, key: str) -> bool:
         """Whether a setting changes the completions."""
         return any(one.name == key and one.metadata.get("identity", True) for one in fields(cls))  # type: ignore[arg-type]
 
@@ -373,7 +373,7 @@ class EngineOptions:
         """The requests that one call becomes, each as the places of its samples, which have these temperatures."""
         return [list(range(len(temperatures)))]
 
-    def reaches(self) -> str | None:
+    def server_and_key_text(self) -> str | None:
         """The server that is asked, and where its key comes from, in words; None where nothing leaves this process."""
         return None
 

@@ -149,7 +149,7 @@ class _DecodingState:
 
         self.rows, self.text_of = rows, text_of
         self.longest = max(row.limit for row in rows)
-        self.uniforms = torch.stack([_uniforms(row, self.longest) for row in rows]).to(device)
+        self.uniforms = torch.stack([_padded_uniforms(row, self.longest) for row in rows]).to(device)
         self.temperature = torch.tensor([row.temperature for row in rows], dtype=torch.float64, device=device)
         self.top_p = torch.tensor([row.top_p for row in rows], dtype=torch.float64, device=device)
         self.limit = torch.tensor([row.limit for row in rows], device=device)
@@ -228,7 +228,7 @@ class _DecodingState:
         return any(text in tail for text in stop)
 
 
-def _uniforms(row: SampleRow, longest: int) -> Tensor:
+def _padded_uniforms(row: SampleRow, longest: int) -> Tensor:
     """The sample's uniforms, padded with zeros to the batch's longest limit; greedy samples draw none."""
     import torch
 
@@ -255,7 +255,7 @@ def choose_token(logits: Tensor, uniforms: Tensor, temperature: Tensor, top_p: T
         heat = torch.where(temperature > 0, temperature, torch.ones_like(temperature))[:, None]
         weights = (logits / heat).softmax(dim=1)
         if bool((top_p < 1).any()):
-            weights = _nucleus(weights, top_p)
+            weights = _nucleus_weights(weights, top_p)
         total = weights.cumsum(dim=1)
         target = uniforms[:, None] * total[:, -1:]
         drawn = torch.searchsorted(total, target, right=True).squeeze(1).clamp(max=logits.shape[1] - 1)
@@ -275,7 +275,7 @@ def entropies_and_ranks(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]
     return entropies, (logits > logits.gather(1, tokens[:, None])).sum(dim=1) + 1
 
 
-def _nucleus(weights: Tensor, top_p: Tensor) -> Tensor:
+def _nucleus_weights(weights: Tensor, top_p: Tensor) -> Tensor:
     """Weights (A, V) with all but the smallest set that reaches top_p set to 0; rows with top_p 1 stay whole."""
     ordered, order = weights.sort(dim=1, descending=True, stable=True)
     before = ordered.cumsum(dim=1) - ordered

@@ -286,7 +286,6 @@ class HttpExchange:
         ]
 
     def _raise_for_status(self, response: aiohttp.ClientResponse, content: bytes, call: Call) -> None:
-        """Raise the error for a status other than 200."""
         status = response.status
         try:
             payload = json.loads(content)

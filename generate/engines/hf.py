@@ -181,7 +181,7 @@ class TransformersEngine(base.CallQueue):
         limit = call.max_tokens
         if self.context is not None:
             if len(prompt) >= self.context:
-                return base.too_long(len(prompt), self.context)
+                return base.too_long_failure(len(prompt), self.context)
             limit = min(limit, self.context - len(prompt))
         return [
             _SampleToDecode(

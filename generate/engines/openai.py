@@ -143,7 +143,7 @@ class _OpenAISettings(EngineOptions):
         alike = [list(run) for _, run in runs]
         return [run[start : start + most] for run in alike for start in range(0, len(run), most)]
 
-    def reaches(self) -> str:
+    def server_and_key_text(self) -> str:
         key = "without a key" if self.key_variable is None else f"with the key in {self.key_variable}"
         return f"{self.base_url}, {key}"
 
@@ -169,7 +169,6 @@ class _OpenAISettings(EngineOptions):
 
 
 def _is_local(host: str) -> bool:
-    """Whether a host is this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

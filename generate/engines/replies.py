@@ -160,7 +160,6 @@ class _Content:
 
 
 def _read_content(row: Mapping[str, Any]) -> _Content:
-    """The content of a choice of either protocol."""
     ended = row.get("finish_reason") is not None
     if "text" in row:
         if not isinstance(row["text"], str) and not (ended and row["text"] is None):

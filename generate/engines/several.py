@@ -25,8 +25,8 @@ class SeveralEngines(CallQueue):
         """The keys of the calls that wait, by engine; the engine that gave answers last is the last."""
 
     @property
-    def pauses(self) -> bool:  # type: ignore[override]
-        return any(queue.pauses for queue in self._queues.values())
+    def has_pausing_engine(self) -> bool:  # type: ignore[override]
+        return any(queue.has_pausing_engine for queue in self._queues.values())
 
     def describe(self) -> dict[str, object]:
         """What each engine says of itself."""

@@ -174,11 +174,11 @@ class VllmEngine(base.CallQueue):
             failure = base.CallFailure("the prompt has no tokens", retryable=False, cause=base.EMPTY)
             self._unfit.append((call, failure))
         elif len(ids) >= self.context:
-            self._unfit.append((call, base.too_long(len(ids), self.context)))
+            self._unfit.append((call, base.too_long_failure(len(ids), self.context)))
         else:
             self._calls[call.key] = _CallSamples(call, ids, {})
             self._due.extend((call.key, index) for index in range(len(call.seeds)))
-            self._add_samples()
+            self._hand_samples_to_vllm()
 
     def cancel(self, call: base.Call) -> None:
         self._unfit = [pair for pair in self._unfit if pair[0].key != call.key]
@@ -196,14 +196,14 @@ class VllmEngine(base.CallQueue):
                 unfit, self._unfit = self._unfit, []
                 yield from unfit
                 return
-            self._add_samples()
-            done = [self._calls.pop(key) for key in self._step()]
-            self._add_samples()  # vLLM goes on while these are looked at
+            self._hand_samples_to_vllm()
+            done = [self._calls.pop(key) for key in self._run_vllm_step()]
+            self._hand_samples_to_vllm()  # vLLM goes on while these are looked at
             yield from ((one.call, tuple(one.done[i] for i in range(len(one.call.seeds)))) for one in done)
             if done:
                 return
 
-    def _add_samples(self) -> None:
+    def _hand_samples_to_vllm(self) -> None:
         """Hand samples to vLLM while it has room for them."""
         from vllm import SamplingParams
 
@@ -220,7 +220,7 @@ class VllmEngine(base.CallQueue):
                 raise _stop_error(key, error) from None
             self._inside[name] = _RunningSample(key, index, now, time.time(), self._level)
 
-    def _step(self) -> list[str]:
+    def _run_vllm_step(self) -> list[str]:
         """Let vLLM take a step; the keys of the calls that are done with it. The seconds since the step before are
         shared by the samples that were inside."""
         try:

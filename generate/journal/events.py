@@ -7,7 +7,7 @@ from array import array
 from dataclasses import dataclass, fields
 from typing import Any
 
-from generate.engines.base import PACKED, Completion, unchecked
+from generate.engines.base import PACKED, Completion, build_without_checks
 from toolkit.errors import InvalidError
 
 COMPLETION = "completion"
@@ -143,5 +143,5 @@ def event_of(kind: type[Event], row: tuple[Any, ...]) -> Event:
     for place, numbers in _LISTED:
         if values[place] is not None:
             values[place] = array(numbers, values[place])
-    completion = unchecked(Completion, dict(zip(_FIELDS, values[_ABOUT:], strict=True)))
+    completion = build_without_checks(Completion, dict(zip(_FIELDS, values[_ABOUT:], strict=True)))
     return Answered(*of, completion=completion, cause=cause)  # type: ignore[misc]

@@ -21,11 +21,11 @@ from generate.engines.base import (
     Engine,
     EngineError,
     Outcome,
+    build_without_checks,
     call_queue,
     split_in_proportion,
     storable_completion,
     summed_cost,
-    unchecked,
 )
 from generate.engines.thoughts import ends_in_thoughts, split_thoughts
 from generate.journal.database import Journal
@@ -94,7 +94,7 @@ class JournalQueue:
                 self._last = time.monotonic()
             self.waiting[one.call.key] = one
             proven = one.kind in self.proven
-            self._engine.submit(unchecked(Call, {**vars(one.call), "proven": True}) if proven else one.call)
+            self._engine.submit(build_without_checks(Call, {**vars(one.call), "proven": True}) if proven else one.call)
 
     def completed(self) -> list[Settled]:
         """Wait for answers, and record them; none where no call is on its way.
@@ -108,7 +108,7 @@ class JournalQueue:
         try:
             for call, outcome in self._engine_answers(self._engine):
                 settled += self._record_answer(call, outcome)
-                if getattr(self._engine, "pauses", False):
+                if getattr(self._engine, "has_pausing_engine", False):
                     self._commit_answers()
         finally:
             self._commit_answers()
@@ -168,7 +168,7 @@ class JournalQueue:
             for samples, spent in zip(
                 answered, split_in_proportion(elapsed, list(map(_seconds_of, answered))), strict=True
             ):
-                samples[0] = unchecked(Answered, {**vars(samples[0]), "elapsed_s": spent})
+                samples[0] = build_without_checks(Answered, {**vars(samples[0]), "elapsed_s": spent})
             self.journal.append(chain.from_iterable(answered))
 
     def _first_waiting_key(self) -> str:

@@ -195,6 +195,6 @@ class Example:
         return self.render(file, {**self.fields, **fields})
 
 
-def calls_of(paid: Sequence[Paid]) -> int:
+def count_calls(paid: Sequence[Paid]) -> int:
     """The calls of language models among some answers."""
     return sum(getattr(one, "calls", 1) for one in paid)

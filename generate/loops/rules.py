@@ -48,7 +48,7 @@ def read_loop(
     try:
         cls = named_in_file(rule, find, "loops")
     except NotFoundError as error:
-        raise error.about(f"`{place}.rule`: ") from None
+        raise error.with_subject(f"`{place}.rule`: ") from None
     if not has_method(cls, ("run",)):
         raise RuleError(f"`{place}.rule`: `{rule}` is no loop: {SHAPE}")
     return with_checked_fields(from_table(cls, settings, place), f"`{rule}`")

@@ -154,7 +154,9 @@ class Reader:
             began = perf_counter()
             with memory_errors(len(group), max(map(len, group))), torch.inference_mode():
                 padded = pad_batch(group, self.padding_id(group), self.left, self.network.device)
-                out = self.network(**self.forward_arguments(padded), **self._logits(padded, group), **options)
+                out = self.network(
+                    **self.forward_arguments(padded), **self._count_logit_columns(padded, group), **options
+                )
                 if self.network.device.type == "cuda":
                     torch.cuda.synchronize(self.network.device)
             seconds = perf_counter() - began
@@ -214,7 +216,7 @@ class Reader:
         room = max(1, LOGITS // int(self.network.config.get_text_config().vocab_size))
         return length_batches(lengths, self.batch_tokens, before, room)
 
-    def _logits(self, padded: PaddedBatch, group: Sequence[TokenIds]) -> dict[str, int]:
+    def _count_logit_columns(self, padded: PaddedBatch, group: Sequence[TokenIds]) -> dict[str, int]:
         """How many of a batch's last columns need logits: from the first that predicts a completion's token."""
         if self.head != "causal" or LATEST not in self._takes:
             return {}

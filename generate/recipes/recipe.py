@@ -212,7 +212,7 @@ class EngineSettings:
 
     def identity(self) -> dict[str, Any]:
         """The engine's own settings, as they were given, that decide what comes back."""
-        return {key: value for key, value in self.settings.items() if self.options.decides(key)}
+        return {key: value for key, value in self.settings.items() if self.options.changes_completions(key)}
 
     def opened(self, recipe: RecipePart, allow_keys: Collection[str] = ()) -> Engine:
         """The engine, whose model and other files may lie beside the recipe. `allow_keys`: variables whose key may go

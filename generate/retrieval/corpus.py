@@ -211,14 +211,14 @@ def read_embeddings(path: Path, names: pl.Series) -> np.ndarray:
         place = place_of_row.slice(start, ROWS)
         part = rows.slice(start, ROWS).collect()["embedding"].filter(place.is_not_null())
         if len(part):
-            vectors = _matrix_of(part, path, matrix.shape[1])
+            vectors = _lists_as_matrix(part, path, matrix.shape[1])
             matrix = matrix if matrix.size else np.zeros((len(names), vectors.shape[1]), dtype=np.float32)
             lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
             matrix[place.drop_nulls().to_numpy()] = vectors / np.where(lengths > 0, lengths, 1)
     return matrix
 
 
-def _matrix_of(part: pl.Series, path: Path, width: int) -> np.ndarray:
+def _lists_as_matrix(part: pl.Series, path: Path, width: int) -> np.ndarray:
     """Lists of `width` numbers, or of any one length where it is 0, as a matrix (n, d) float32. Else FormatError."""
     sizes = part.list.len().unique() if part.dtype == pl.List else [0]
     try:

@@ -209,7 +209,6 @@ def add_pools(
 
 
 def _add_rows_to_log(added: AddedPools, run: SamplingRun) -> Generated:
-    """Put the rows of a finished run into the log."""
     log, details, judging, notes = run.record_of_log()
     failures = run.failures
     lost: dict[str, list[tuple[str, str, str]]] = {}

@@ -151,7 +151,7 @@ _Service = tuple[_RunningLoop, int, str, Any]
 
 
 @dataclass(frozen=True)
-class _DueWork:
+class _NextWork:
     """What follows from some answers: calls, events, strands that go on with a value, texts to read for strands, and
     requests for scores and searches with their strand, number and digest.
     """
@@ -180,7 +180,7 @@ class ExampleLoops:
         self.recipe, self.services, self.record, self._steps = recipe, services, record, RecipeSteps(recipe)
         self.forgiving, self.final = forgiving, final
         self.workers = Workers()
-        self._kinds: Mapping[type, Callable[[_RunningLoop, Any, _DueWork], None]] = {
+        self._kinds: Mapping[type, Callable[[_RunningLoop, Any, _NextWork], None]] = {
             JournalCall: self._ask_missing_samples,
             Read: lambda strand, request, due: due.reading.append((strand, request)),
             Passages: self._answer_by_corpus,
@@ -194,7 +194,7 @@ class ExampleLoops:
 
     def first_calls(self, examples: Sequence[OpenExample]) -> list[JournalCall]:
         """The calls of examples that are opened."""
-        due = _DueWork()
+        due = _NextWork()
         for example in examples:
             for loop in () if self.final else self._steps.first_loops(example.prepared, example.logged):
                 due.ready.append((_RunningLoop(example, loop), None))
@@ -204,7 +204,7 @@ class ExampleLoops:
 
     def calls_after_answers(self, arrivals: Sequence[Arrival]) -> list[JournalCall]:
         """The calls that are due with some answers."""
-        due = _DueWork()
+        due = _NextWork()
         for example, event in arrivals:
             self._take_sample(example.waiting.pop((event.pool, event.sample)), event, due)
         return self._continue_loops(due)
@@ -213,20 +213,20 @@ class ExampleLoops:
         """The calls that are due with what threads have done, and the examples concerned; waits so long for the first
         of it, or without a limit.
         """
-        due, concerned = _DueWork(), []
+        due, concerned = _NextWork(), []
         for one, answer in self.workers.finished_work(wait_s):
             strand = one[0]
             strand.example.missing -= 1
             concerned.append(strand.example)
             if isinstance(answer, ThinkbackError):
-                self._end_by_error(strand, answer.about(f"{strand.error_subject}: "), due)
+                self._end_by_error(strand, answer.with_subject(f"{strand.error_subject}: "), due)
             elif isinstance(answer, BaseException):
                 raise answer
             else:
                 self._take_service_answer(one, answer[0], answer[0].latency_s, due)
         return self._continue_loops(due), concerned
 
-    def _begin_loop(self, example: OpenExample, step: LoopStep, due: _DueWork) -> None:
+    def _begin_loop(self, example: OpenExample, step: LoopStep, due: _NextWork) -> None:
         recipe, prepared = self.recipe, example.prepared
         seen = Example(
             prepared.example_id,
@@ -247,11 +247,11 @@ class ExampleLoops:
         else:
             due.ready.append((strand, None))
 
-    def _continue_loops(self, due: _DueWork) -> list[JournalCall]:
+    def _continue_loops(self, due: _NextWork) -> list[JournalCall]:
         """Let strands go on until each waits for an engine. Texts are read, searched and scored all at one time."""
         calls = due.calls
         while due.ready or due.reading or due.services:
-            after = _DueWork(calls)
+            after = _NextWork(calls)
             for strand, value in due.ready:
                 self._send_answer(strand, value, after)
             if due.reading:
@@ -268,7 +268,7 @@ class ExampleLoops:
             self.record(due.events)
         return calls
 
-    def _send_answer(self, strand: _RunningLoop, value: Any, due: _DueWork) -> None:
+    def _send_answer(self, strand: _RunningLoop, value: Any, due: _NextWork) -> None:
         """Send a loop its answer, and look what it asks for next."""
         try:
             if type(value) is RefusedError:
@@ -294,7 +294,7 @@ class ExampleLoops:
                     raise
                 self._end_by_error(strand, error, due)
 
-    def _end_by_error(self, strand: _RunningLoop, error: BaseException, due: _DueWork) -> None:
+    def _end_by_error(self, strand: _RunningLoop, error: BaseException, due: _NextWork) -> None:
         """A loop that fails ends the run, or itself where failures are given up."""
         place = (strand.pool, strand.number)
         known = strand.example.known.pop(place, None)
@@ -308,7 +308,7 @@ class ExampleLoops:
         due.events.append(Answered(strand.example.name, *place, str(line), 0.0, None, FAULT))
         self._return_value(strand, None, due)
 
-    def _return_value(self, strand: _RunningLoop, value: Any, due: _DueWork) -> None:
+    def _return_value(self, strand: _RunningLoop, value: Any, due: _NextWork) -> None:
         """Give what a loop returned to the one above it, once all beside it have ended."""
         above = strand.above
         if above is None:
@@ -326,7 +326,7 @@ class ExampleLoops:
             above.alone = False
             due.ready.append((above, given))
 
-    def _take_rows(self, strand: _RunningLoop, value: Any, due: _DueWork) -> None:
+    def _take_rows(self, strand: _RunningLoop, value: Any, due: _NextWork) -> None:
         step = strand.step
         assert step is not None  # of a loop
         rows = list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
@@ -341,7 +341,7 @@ class ExampleLoops:
                 due.events.append(Answered(strand.example.name, *place, str(error), 0.0, None, FAULT))
         strand.example.rows[step.pool] = [*strand.rows, *rows] if self.final else []
 
-    def _take_row(self, strand: _RunningLoop, row: Any, due: _DueWork) -> None:
+    def _take_row(self, strand: _RunningLoop, row: Any, due: _NextWork) -> None:
         self._check_row(strand, row)
         if self.final:
             strand.rows.append(row)
@@ -376,7 +376,7 @@ class ExampleLoops:
                 f" `requests` in `[[loop]]`"
             )
 
-    def _ask_engine(self, strand: _RunningLoop, request: Ask, due: _DueWork) -> None:
+    def _ask_engine(self, strand: _RunningLoop, request: Ask, due: _NextWork) -> None:
         step, name = strand.step, strand.example.name
         assert step is not None  # steps of one call make their calls themselves
         self._count_request(strand)
@@ -400,7 +400,7 @@ class ExampleLoops:
         strand.number += len(samples)
         self._ask_missing_samples(strand, JournalCall(call, name, strand.pool, samples), due)
 
-    def _answer_by_service(self, strand: _RunningLoop, request: Any, due: _DueWork) -> None:
+    def _answer_by_service(self, strand: _RunningLoop, request: Any, due: _NextWork) -> None:
         """Have a search or a score answered, by the journal where it has been, or by a language model."""
         self._count_request(strand)
         table, field_name = SERVICES[type(request)]
@@ -426,7 +426,7 @@ class ExampleLoops:
         else:
             due.services[table, name].append((strand, number, digest, request))
 
-    def _answer_requests(self, table: str, name: str, requests: Sequence[_Service], due: _DueWork) -> None:
+    def _answer_requests(self, table: str, name: str, requests: Sequence[_Service], due: _NextWork) -> None:
         threads = self.services.thread_count(table, name)
         for one in requests if threads else ():
             strand, _, _, request = one
@@ -441,7 +441,7 @@ class ExampleLoops:
         except ThinkbackError as error:
             strand = requests[0][0]
             if len(requests) == 1:
-                self._end_by_error(strand, error.about(f"{strand.error_subject}: "), due)
+                self._end_by_error(strand, error.with_subject(f"{strand.error_subject}: "), due)
                 return
             for one in requests:  # which of them it was
                 self._answer_requests(table, name, [one], due)
@@ -449,7 +449,7 @@ class ExampleLoops:
         for one, answer in zip(requests, answers, strict=True):
             self._take_service_answer(one, answer, answer.latency_s / len(requests), due)
 
-    def _take_service_answer(self, one: _Service, answer: Scores | Results, spent: float, due: _DueWork) -> None:
+    def _take_service_answer(self, one: _Service, answer: Scores | Results, spent: float, due: _NextWork) -> None:
         """Give a strand the answer of a score or a search, and note it for the journal."""
         strand, number, digest, _ = one
         reply = json.dumps(asdict(answer))
@@ -457,7 +457,7 @@ class ExampleLoops:
         due.ready.append((strand, answer))
 
     def _journal_entry(
-        self, strand: _RunningLoop, number: int, request: Any, due: _DueWork
+        self, strand: _RunningLoop, number: int, request: Any, due: _NextWork
     ) -> tuple[str, Requested | None]:
         """The digest of a request, and what the journal has of it. MismatchError where that is another one."""
         kind = type(request)
@@ -472,7 +472,7 @@ class ExampleLoops:
             due.events.append(Requested(strand.example.name, strand.pool, number, digest, None, 0.0))
         return digest, known
 
-    def _ask_missing_samples(self, strand: _RunningLoop, call: JournalCall, due: _DueWork) -> None:
+    def _ask_missing_samples(self, strand: _RunningLoop, call: JournalCall, due: _NextWork) -> None:
         example, waiting = strand.example, _WaitingCall(strand, call.samples)
         known = {i: example.known.pop((call.pool, i)) for i in call.samples if (call.pool, i) in example.known}
         missing = [i for i in call.samples if i not in known]
@@ -487,17 +487,17 @@ class ExampleLoops:
             due.calls.append(call if not known else _call_for_samples(call, missing))
             example.missing += len(missing)
 
-    def _take_sample(self, waiting: _WaitingCall, event: Answered, due: _DueWork) -> None:
+    def _take_sample(self, waiting: _WaitingCall, event: Answered, due: _NextWork) -> None:
         waiting.answered[event.sample] = event
         if len(waiting.answered) == len(waiting.samples):
             due.ready.append((waiting.strand, waiting.samples_in_order()))
 
-    def _answer_by_corpus(self, strand: _RunningLoop, request: Passages | Neighbours, due: _DueWork) -> None:
+    def _answer_by_corpus(self, strand: _RunningLoop, request: Passages | Neighbours, due: _NextWork) -> None:
         """Give a loop what a corpus has, which is the same at any time and so not in the journal."""
         with error_prefix(f"{strand.error_subject}: "):
             due.ready.append((strand, self.services.corpus_answer(request)))
 
-    def _run_together(self, strand: _RunningLoop, request: Together, due: _DueWork) -> None:
+    def _run_together(self, strand: _RunningLoop, request: Together, due: _NextWork) -> None:
         loops = list(request.loops)
         for loop in loops:
             self._check_loop(strand, loop)
@@ -508,7 +508,7 @@ class ExampleLoops:
         else:
             due.ready.append((strand, []))
 
-    def _run_side_by_side(self, strand: _RunningLoop, loops: Sequence[Steps], number: int, due: _DueWork) -> None:
+    def _run_side_by_side(self, strand: _RunningLoop, loops: Sequence[Steps], number: int, due: _NextWork) -> None:
         step, example = strand.step, strand.example
         strand.left, strand.results = len(loops), [None] * len(loops)
         strand.below = [] if step is None else [[] for _ in loops]
@@ -532,7 +532,7 @@ def _one_line_error(strand: _RunningLoop, error: BaseException) -> ThinkbackErro
         with user_code(strand.error_subject):
             raise error
     except ThinkbackError as line:
-        return line if strand.error_subject in str(line) else line.about(f"{strand.error_subject}: ")
+        return line if strand.error_subject in str(line) else line.with_subject(f"{strand.error_subject}: ")
 
 
 def _call_for_samples(call: JournalCall, samples: Sequence[int]) -> JournalCall:

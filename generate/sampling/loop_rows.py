@@ -9,7 +9,7 @@ import polars as pl
 
 from generate.engines.base import Completion
 from generate.loops.loop import stopped_by
-from generate.loops.requests import Paid, Row, Trace, calls_of
+from generate.loops.requests import Paid, Row, Trace, count_calls
 from generate.recipes.recipe import LoopStep
 from generate.sampling.samples import SCHEMA, TOKEN_LISTS, first_and_last_moment, trace_id
 from generate.signals.signal import score_rows
@@ -79,7 +79,7 @@ def loop_columns(rows: Mapping[str, Trace]) -> pl.DataFrame:
         known = [column for column in trace.columns if column in SCHEMA or column == "calls"]
         if known:
             raise ConflictError(f"trace `{name}`: the log has a column `{known[0]}`: give that of a loop another name")
-        listed.append({"trace_id": name, "calls": calls_of(trace.paid), **trace.columns})
+        listed.append({"trace_id": name, "calls": count_calls(trace.paid), **trace.columns})
     return pl.DataFrame(listed, schema_overrides={"calls": pl.Int32}, infer_schema_length=None)
 
 
@@ -98,7 +98,7 @@ def further_table_rows(table: str, rows: Iterator[tuple[str, str, Row]]) -> pl.D
     kinds = {name: column.dtype for name, column in schema_of(table).items()}
     frame = pl.DataFrame([
         {"example_id": example, "pool": pool, **row.columns,
-         **({"calls": calls_of(row.paid), **costs_of(row.paid)} if row.paid else {})}
+         **({"calls": count_calls(row.paid), **costs_of(row.paid)} if row.paid else {})}
         for example, pool, row in rows
         if row.table == table
     ], infer_schema_length=None)  # fmt: skip

@@ -22,7 +22,7 @@ MODELS = "models"
 ENGINE, EMBEDDING = "engine", "embedding"
 
 
-def engine_use(name: str) -> str:
+def engine_key(name: str) -> str:
     """The use of the engine of a name, under which its record is kept."""
     return f"engines.{name}" if name else ENGINE
 
@@ -41,7 +41,7 @@ class ModelsSeen:
         self.known: dict[str, dict[str, Any]] = {} if journal.has_no_events() else journal.stored_mapping(MODELS)
         self.settled: set[str] = set()
 
-    def record(self, use: str, model: Engine | Embedder | Service) -> None:
+    def store_record(self, use: str, model: Engine | Embedder | Service) -> None:
         """Store a model's record, a server's with each answer. ThinkbackError where another model answered before."""
         if use in self.settled and not any(key in self.known[use] for key in GROWING):
             return
@@ -89,14 +89,14 @@ def source_of_run(
         "versions": platform_versions(),
         "prompts": {name: template.text for name, template in recipe.prompts.items()},
         "pools": {
-            step.pool: _pool_record(recipe, step, models[engine_use(step.engine)], seconds) for step in recipe.steps
+            step.pool: _pool_record(recipe, step, models[engine_key(step.engine)], seconds) for step in recipe.steps
         },
         "failures": [{"call": call, "reason": reason} for call, reason in failures],
         "settings": dict(identity),
     }
     for loop in recipe.loop:
         spent = {kind: round(spent, 3) for (pool, kind), spent in services_s.items() if pool == loop.pool}
-        source["pools"][loop.pool] = _loop_pool_record(recipe, loop, models[engine_use(loop.engine)], seconds, spent)
+        source["pools"][loop.pool] = _loop_pool_record(recipe, loop, models[engine_key(loop.engine)], seconds, spent)
     services = {use: dict(known) for use, known in models.items() if use.startswith(("score.", "search."))}
     if services:
         source["services"] = services

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from generate.engines.base import Call, Completion, Prompt, summed_cost, unchecked
+from generate.engines.base import Call, Completion, Prompt, build_without_checks, summed_cost
 from generate.engines.thoughts import split_thoughts
 from generate.journal.queue import JournalCall
 from generate.recipes.recipe import MATH_JUDGE, AnswerSettings, FinalizerSettings, PoolStep, Recipe, seed_of
-from toolkit.answers import judge, measured, normalise, read_answers
+from toolkit.answers import judge, measure_answers, normalise, read_answers
 from toolkit.log import Log, collect, schema_of
 
 SCHEMA: dict[str, Any] = {name: schema_of("traces")[name].dtype for name in (
@@ -167,7 +167,7 @@ def judged_traces(
             frame = judge_mathematics(frame, mathematics).frame
     else:
         frame = frame.with_columns(judge(frame["answer"], frame["gold"], answers.judge, frame["golds"]))
-    return frame.select(*SCHEMA, *measured(frame["answer"], frame["gold"], answers.measures, frame["golds"]))
+    return frame.select(*SCHEMA, *measure_answers(frame["answer"], frame["gold"], answers.measures, frame["golds"]))
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ def ask_samples(
             "temperatures": tuple([step.temperature.temperature(*one) for one in drawn]),
         }
         if calls:
-            call = unchecked(Call, {**vars(calls[0].call), **values})
+            call = build_without_checks(Call, {**vars(calls[0].call), **values})
         else:
             settings = {name: getattr(step, name) for name in OF_STEP}
             call = Call(prompt=prompt, **values, **settings)

@@ -111,7 +111,7 @@ def _pool_estimate(
         completions += samples * rule.max_tokens
     written = WRITTEN * step.max_tokens
     numbers = min(step.logprobs, written) * NUMBER_BYTES * NUMBERED.get(engine.kind, 1)
-    ids = ID_BYTES * written * (engine.options.reaches() is None)  # servers tell none, as a rule
+    ids = ID_BYTES * written * (engine.options.server_and_key_text() is None)  # servers tell none, as a rule
     disk = samples * (ROW_BYTES + written * TOKEN_BYTES + numbers + ids)
     return _PoolEstimate(
         pool=step.pool,

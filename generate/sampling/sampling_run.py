@@ -46,7 +46,7 @@ from generate.sampling.loop_rows import (
     trace_row_of,
     verifications_of,
 )
-from generate.sampling.run_record import EMBEDDING, MODELS, ModelsSeen, engine_use, source_of_run
+from generate.sampling.run_record import EMBEDDING, MODELS, ModelsSeen, engine_key, source_of_run
 from generate.sampling.samples import JudgingCounts, trace_id
 from generate.sampling.sampling_plan import SamplingPlan, contract_columns, plan_from_journal
 from generate.sampling.services import Services
@@ -78,7 +78,7 @@ def _check_out(identity: Mapping[str, Any], out: Path) -> None:
         raise ExistsError(f"`{out}` holds something that no recipe made: name another `out`")
 
 
-def _check_begun(identity: Mapping[str, Any], journal: Journal, origin: Mapping[str, Any]) -> None:
+def _check_or_begin_journal(identity: Mapping[str, Any], journal: Journal, origin: Mapping[str, Any]) -> None:
     """ThinkbackError where the journal holds answers under other settings; else it is begun with these."""
     if next(journal.events(Answered), None) is not None:
         before = journal.stored_mapping(BEGUN)
@@ -168,7 +168,7 @@ def run_plan(
     context = Context(plan.recipe, plan.examples, plan.pool, embedder)
     writer = LogWriter(out)
     with Journal(writer.path) as journal:
-        _check_begun(plan.identity, journal, plan.origin)
+        _check_or_begin_journal(plan.identity, journal, plan.origin)
         opens = open_engine or (lambda one: one.engine.opened(one, allow_keys))
         run = SamplingRun(
             plan,
@@ -255,7 +255,7 @@ class SamplingRun:
             ids = collect(log.scan(table, ["example_id"]))["example_id"].unique() if log.has(table) else ()
             self.written[table] = set(ids)
         for outcome in self.journal.outcomes():
-            self.note(outcome)
+            self.count_sample(outcome)
             self.queue.note_earlier_answer(outcome)
             if outcome.completion is not None:
                 self.begun.add(outcome.about)
@@ -278,7 +278,7 @@ class SamplingRun:
         for event in events:
             self.queue.recorded += 1
             if isinstance(event, Answered):
-                self.note(event)
+                self.count_sample(event)
             elif isinstance(event, Requested):
                 self.note_service(event)
 
@@ -288,7 +288,7 @@ class SamplingRun:
         if event.reply is not None:
             self.services_s[key] = self.services_s.get(key, 0.0) + event.elapsed_s
 
-    def note(self, event: Answered) -> None:
+    def count_sample(self, event: Answered) -> None:
         """Count an answered sample."""
         self.seconds[event.pool] = self.seconds.get(event.pool, 0.0) + event.elapsed_s
         self.samples += self.counts_samples(event.pool)
@@ -322,7 +322,7 @@ class SamplingRun:
         for rows in left.iter_slices(PREPARED):
             yield from self.context.prepare(rows)
             if self.context.opened is not None:
-                self.models.record(EMBEDDING, self.context.opened)
+                self.models.store_record(EMBEDDING, self.context.opened)
 
     def open_examples(self) -> None:
         """Open examples until as many are on their way as the engine has use for."""
@@ -362,7 +362,7 @@ class SamplingRun:
             example.stuck.pop(call.call.key, None)
             example.missing -= len(answered)
             for event in answered:
-                self.note(event)
+                self.count_sample(event)
             arrivals += [(example, event) for event in answered]
             if not call.pool.endswith(samples.FINALIZER):
                 self.advance(len(answered) * self.counts_samples(call.pool), tokens_of(answered))
@@ -454,7 +454,7 @@ class SamplingRun:
                 began[name] = min(began.get(name, completion.started_at), completion.started_at)
         logged = self.plan.logged_rows(ids) if recipe.revised_in_log else {}
         for step in recipe.steps:
-            model, in_log = self.model(step.engine), step in recipe.revised_in_log
+            model, in_log = self.model_column_value(step.engine), step in recipe.revised_in_log
             for name in ids:
                 revised = logged_attempt(logged.get(name, {}), step) if in_log else None
                 place = 0
@@ -477,7 +477,7 @@ class SamplingRun:
         added: dict[str, Trace] = {}
         for loop, name, place, given in self.numbered_loop_rows(ids, looped):
             if isinstance(given, Trace):
-                row = trace_row_of(loop, self.model(loop.engine), name, place, given, began.get(name))
+                row = trace_row_of(loop, self.model_column_value(loop.engine), name, place, given, began.get(name))
                 trace_rows.append(row)
                 texts.append(answer_text_of(given))
                 added[row["trace_id"]] = given
@@ -502,21 +502,21 @@ class SamplingRun:
         """An engine by its name, opened when it is first needed."""
         if name not in self.engines:
             self.engines[name] = self.open_engine(self.plan.recipe.with_engine(name))
-            self.models.record(engine_use(name), self.engines[name])
+            self.models.store_record(engine_key(name), self.engines[name])
         return self.engines[name]
 
     def record_engines(self) -> None:
         """Keep what the open engines say of themselves."""
         for name, engine in self.engines.items():
-            self.models.record(engine_use(name), engine)
+            self.models.store_record(engine_key(name), engine)
         for (table, name), service in self.services.opened.items():
-            self.models.record(f"{table}.{name}", service)
+            self.models.store_record(f"{table}.{name}", service)
 
-    def model(self, name: str) -> str:
+    def model_column_value(self, name: str) -> str:
         """The value of the log's column `model` for an engine, also without opening it again."""
-        if engine_use(name) not in self.models.known:
+        if engine_key(name) not in self.models.known:
             self.open_named_engine(name)
-        return str(self.models.known[engine_use(name)]["model"])
+        return str(self.models.known[engine_key(name)]["model"])
 
     def seal(self) -> Generated:
         """Write the manifest, when nothing is missing that another run could add."""
@@ -541,7 +541,7 @@ class SamplingRun:
             )
         plan, recipe = self.plan, self.plan.recipe
         for step in (*recipe.steps, *recipe.loop):
-            self.model(step.engine)  # known by now, except where a run of an older version began, or all failed
+            self.model_column_value(step.engine)  # known, unless an older version began the run, or all calls failed
         self.record_engines()
         left_out = Counter(cause for _, cause in self.failed.values())
         models, judging = self.models.known, samples.judging_counts(log, recipe.answers, self.cache)
@@ -574,14 +574,14 @@ class SamplingRun:
         if not self.queue.recorded:
             return error
         helps = isinstance(error, EngineError) or isinstance(error.__context__, OSError)
-        return error.about("", f"; progress is saved{': run the same command again' if helps else ''}")
+        return error.with_subject("", f"; progress is saved{': run the same command again' if helps else ''}")
 
     def close(self) -> None:
         """Let go of the engine, which forgets what is on its way."""
         self.queue.cancel()
         for name, engine in self.engines.items():
             with suppress(ThinkbackError, OSError):  # what ended the run is said already
-                self.models.record(engine_use(name), engine)
+                self.models.store_record(engine_key(name), engine)
             engine.close()
 
 
@@ -611,7 +611,7 @@ def seal_unfinished(out: Path) -> Generated:
 
     def silent_engine(recipe: Recipe) -> Engine:
         unknown = {"name": recipe.engine.kind, "model": recipe.engine.model}
-        return _SilentEngine(models.get(engine_use(names.get(id(recipe.engine), "")), unknown))
+        return _SilentEngine(models.get(engine_key(names.get(id(recipe.engine), "")), unknown))
 
     return generate(plan, out, silent_engine, with_failures=True)
 

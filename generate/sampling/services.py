@@ -140,7 +140,7 @@ def _sum_of_costs(replies: Sequence[Any], name: str) -> Any:
 
 
 @dataclass(frozen=True)
-class _Function(ABC):
+class _UserFunction(ABC):
     """A function of a user's in use, which is called by at most `at_once` threads."""
 
     rule: str
@@ -165,14 +165,14 @@ class FunctionSettings(Checked):
 
     rule: str = setting()
     at_once: int = setting(8, low=1, identity=False)
-    service: ClassVar[type[_Function]]
+    service: ClassVar[type[_UserFunction]]
 
     def opened(self, recipe: Recipe, place: str) -> Service:
         """The function, from its file."""
         return self.service(self.rule, named_in_file(self.rule, recipe.resolve_path, "functions"), self.at_once)
 
 
-class _ScoreFunction(_Function):
+class _ScoreFunction(_UserFunction):
     def answer_one(self, request: Any) -> Scores:
         texts, began = list(texts_to_score(request)), time.perf_counter()
         with user_code(f"`{self.rule}`"):
@@ -183,7 +183,7 @@ class _ScoreFunction(_Function):
         return Scores(numbers, latency_s=time.perf_counter() - began)
 
 
-class _SearchFunction(_Function):
+class _SearchFunction(_UserFunction):
     def answer_one(self, request: Search) -> Results:
         began = time.perf_counter()
         with user_code(f"`{self.rule}`"):

@@ -47,7 +47,7 @@ class RecipeSteps:
         if prompt is not None:
             places = range(step.samples)
             calls = ask_samples(step, self.recipe.seed, example.example_id, prompt, places, per_call)
-            yield from _beside([self._samples_loop(step, example, before, call) for call in calls])
+            yield from _run_side_by_side([self._samples_loop(step, example, before, call) for call in calls])
 
     def _samples_loop(self, step: PoolStep, example: PreparedExample, before: Attempts, call: JournalCall) -> Steps:
         """The traces that come with one call."""
@@ -55,7 +55,7 @@ class RecipeSteps:
         drawn = zip(call.samples, completions, strict=True)
         goes_on = self.recipe.finalizer is not None and step.finalize
         traces = [(i, one) for i, one in drawn if one is not None and (goes_on or (step.pool, i) in self._revisions)]
-        yield from _beside([self._trace_loop(step, example, before, *one) for one in traces])
+        yield from _run_side_by_side([self._trace_loop(step, example, before, *one) for one in traces])
 
     def _trace_loop(
         self, step: PoolStep, example: PreparedExample, before: Attempts, index: int, completion: Completion
@@ -74,10 +74,10 @@ class RecipeSteps:
             (final,) = yield ask_finalizer(rule, self.recipe.seed, example.example_id, step.pool, prompt, index)
             answer = (yield Read(*answer_text(final))) if final is not None and named else None
         after = {**before, (step.pool, index): AttemptTexts(completion.text, answer, completion.reasoning)}
-        yield from _beside([self._pool_loop(one, example, after) for one in revisions])
+        yield from _run_side_by_side([self._pool_loop(one, example, after) for one in revisions])
 
 
-def _beside(loops: Sequence[Steps]) -> Steps:
+def _run_side_by_side(loops: Sequence[Steps]) -> Steps:
     """Runs loops side by side; one alone within the loop that asks."""
     if len(loops) == 1:
         yield from loops[0]

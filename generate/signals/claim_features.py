@@ -41,7 +41,7 @@ class _ClaimWorker(EmbeddingWorker):
             "evidence_similarity": similarity.evidence_similarity(of_passage, counts, of_text),
             "claim_numeric_coverage": numeric.claim_numeric_coverage(pl.Series(claims, dtype=pl.String), texts),
             "evidence_numeric_grounding": numeric.evidence_numeric_grounding(texts, joined),
-            "length": numeric.length(texts, self.step.long),
+            "length": numeric.relative_justification_length(texts, self.step.long),
         }
         return values, too_long_reasons(rows, np.isnan(of_claim).any(axis=1) | np.isnan(of_text).any(axis=1))
 

@@ -322,13 +322,13 @@ def read_number(text: str, how: str, field: str) -> float | None:
     how: `json` takes the last JSON object of the text that has the `field`; `number` the first number there is.
     """
     if how == "json":
-        value = _from_json(text, field)
+        value = _number_in_last_json(text, field)
     else:
         value = float(match.group()) if (match := _NUMBER.search(text)) else None
     return value if value is not None and math.isfinite(value) else None
 
 
-def _from_json(text: str, field: str) -> float | None:
+def _number_in_last_json(text: str, field: str) -> float | None:
     """The field of the last JSON object that has it. Judges write text before the object, and fence it."""
     value: Any = None
     place = text.find("{")

@@ -26,7 +26,7 @@ def numbers_in(texts: pl.Series) -> pl.Series:
     return frame.select(numbers=numbers.cast(pl.List(pl.Float64)))["numbers"]
 
 
-def _share_in(numbers: pl.Series, among: pl.Series) -> pl.Series:
+def _share_among(numbers: pl.Series, among: pl.Series) -> pl.Series:
     """The share of each list's numbers that are in the list beside it, (n,) float64; 1 for an empty list."""
     frame = pl.DataFrame({"own": numbers, "among": among})
     both = pl.col("own").list.set_intersection("among").list.len()
@@ -40,7 +40,7 @@ def claim_numeric_coverage(claims: pl.Series, justifications: pl.Series) -> pl.S
     Range [0, 1]; 1 for a claim without numbers, for then nothing is missing. Source: the thesis on efficient
     fact-checking (TU Delft, 2026), section 4.6.5, which names the feature; the definition of a number is ours.
     """
-    return _share_in(numbers_in(claims), numbers_in(justifications))
+    return _share_among(numbers_in(claims), numbers_in(justifications))
 
 
 def evidence_numeric_grounding(justifications: pl.Series, evidence: pl.Series) -> pl.Series:
@@ -49,10 +49,10 @@ def evidence_numeric_grounding(justifications: pl.Series, evidence: pl.Series) -
     Range [0, 1]; 1 for a justification without numbers, for then nothing is made up. Source: as
     `claim_numeric_coverage`.
     """
-    return _share_in(numbers_in(justifications), numbers_in(evidence))
+    return _share_among(numbers_in(justifications), numbers_in(evidence))
 
 
-def length(justifications: pl.Series, long: int) -> pl.Series:
+def relative_justification_length(justifications: pl.Series, long: int) -> pl.Series:
     """The number of words in a justification divided by `long`, at most 1.
 
     Range [0, 1]. Source: as `claim_numeric_coverage` ("normalized justification length"); the thesis does not say by

@@ -88,7 +88,7 @@ class _ContradictionWorker(FeatureWorker):
                 trace_pairs = [encode_pair(self.reader.tokens, texts[i], texts[place]) for i in peers[place]]
                 reason = next((why for pair in trace_pairs if (why := self.reader.too_long_text(pair))), None)
                 if reason is not None:
-                    lacking[names[place]] = f"with a peer: {reason}"
+                    lacking[names[place]] = f"paired with another trace's justification: {reason}"
                     continue
                 places.append(place)
                 counts.append(len(trace_pairs))

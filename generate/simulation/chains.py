@@ -92,7 +92,7 @@ def chain_tables(
             drawn = rng.random((block, model.chains))[:count], rng.integers(1, WRONG + 1, (block, model.chains))[:count]
             right = drawn[0] < model.right_probability(share, reader)[:, None]
             tokens = np.round(rng.gamma(8.0, 15.0, (block, model.chains))[:count]).astype(np.int32)
-            frame = _traces(f"{name}-{reader}", reader, examples, lists, right, drawn[1], tokens)
+            frame = _chain_traces(f"{name}-{reader}", reader, examples, lists, right, drawn[1], tokens)
             traces.append(frame)
             for verifier, strength in zip(VERIFIERS, (model.strong, model.weak), strict=True):
                 score = rng.normal(size=(block, model.chains))[:count] + strength * right
@@ -105,7 +105,7 @@ def chain_tables(
     return {"traces": pl.concat(traces), "verifications": pl.concat(scores)}
 
 
-def _traces(
+def _chain_traces(
     pool: str, reader: str, examples: pl.Series, documents: pl.Series, right: np.ndarray, wrong: np.ndarray,
     tokens: np.ndarray,
 ) -> pl.DataFrame:  # fmt: skip

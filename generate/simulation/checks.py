@@ -157,7 +157,7 @@ def _examples_table(ids: pl.Series, first: int, drawn: DrawnTexts) -> pl.DataFra
 
 
 @dataclass(frozen=True)
-class _Claims:
+class _PlacedClaims:
     """Claims and `none` rows of n texts (n, S), in order: `there`, whether it `names` a claim, its `unit`, the word
     after which it is extracted, the words of its unit, and its last word; the last two are of the revision.
     """
@@ -179,7 +179,7 @@ def _words_before(spans: pl.DataFrame) -> pl.Series:
     ]
 
 
-def _claims_table(drawn: DrawnTexts, every: int) -> _Claims:
+def _claims_table(drawn: DrawnTexts, every: int) -> _PlacedClaims:
     """The claims of each unit, one or two, and a row that says that there are no more; then the revision's."""
     length = drawn.length[:, None]
     units = -(-length // every)
@@ -191,7 +191,7 @@ def _claims_table(drawn: DrawnTexts, every: int) -> _Claims:
     position = np.where((slot == 1) & two, start + (end - start) // 2, end)
     there = (unit < units) & (names | (slot == 3))
     last = np.broadcast_to([True, False], (len(length), 2))
-    return _Claims(
+    return _PlacedClaims(
         np.hstack([there, np.ones_like(last)]),
         np.hstack([np.broadcast_to(names, there.shape), last]),
         np.hstack([np.broadcast_to(unit, there.shape), np.broadcast_to(units, last.shape)]),
@@ -216,11 +216,11 @@ def _checks_table(
     again = drawn.error & (rng.random(texts) < model.extraction / 2)
     luck, other = rng.random((texts, slots)), rng.beta(4, 3, size)
     confidences = {one: _confidence(rng, q, (texts, slots)) for one, q in _right_share_by_error(model).items()}
-    confidence, right = _verdicts(model, confidences, luck, wrong)
+    confidence, right = _draw_verdicts(model, confidences, luck, wrong)
     refuted = (wrong & right & (decided < model.rounds)).any(axis=1)
     again &= ~(refuted if model.sees == "verdicts" else wrong.any(axis=1))
     wrong[:, -2] = again
-    confidence, right = _verdicts(model, confidences, luck, wrong)
+    confidence, right = _draw_verdicts(model, confidences, luck, wrong)
     verdict = np.where(wrong == right, REFUTED, SUPPORTED)
 
     count, number = len(ids), np.arange(model.rounds)
@@ -268,7 +268,7 @@ def _confidence(rng: np.random.Generator, mean: float, size: tuple[int, ...]) ->
     return rng.beta(SPREAD * mean, SPREAD * (1 - mean), size)
 
 
-def _verdicts(
+def _draw_verdicts(
     model: CheckingModel, confidences: Mapping[bool, np.ndarray], luck: np.ndarray, wrong: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Confidence of the verdict of each claim (n, S), and whether it is right."""

@@ -163,7 +163,7 @@ def make_traces(model: _ClaimsModel, claims: _SimulatedClaims, draws: _TraceNois
     weight = np.exp(tilt - tilt.max(axis=1, keepdims=True))
     edges = np.cumsum(weight, axis=1) / weight.sum(axis=1, keepdims=True)  # (n, 3)
     label = (draws.which[..., None] >= edges[:, None, :2]).sum(axis=2)  # (n, T)
-    scores = {v.name: _scores(v, claims, draws, label) for v in model.verifiers}
+    scores = {v.name: _verifier_scores(v, claims, draws, label) for v in model.verifiers}
     first = model.verifiers[0].name
     shared = np.take_along_axis(claims.label[first], label, axis=1) + draws.noise[first]
     rho = np.asarray(model.correlations)[:, None, None]
@@ -172,7 +172,7 @@ def make_traces(model: _ClaimsModel, claims: _SimulatedClaims, draws: _TraceNois
     return _SimulatedTraces(np.where(draws.lost < model.missing, -1, label), scores, features)
 
 
-def _scores(
+def _verifier_scores(
     verifier: _SimulatedVerifier, claims: _SimulatedClaims, draws: _TraceNoise, label: np.ndarray
 ) -> np.ndarray:
     mean = np.asarray(verifier.scores)[claims.gold]  # (n, 3)
@@ -289,7 +289,7 @@ def _split_tables(model: _ClaimsModel, plan: _SplitPlan, seed: int) -> dict[str,
         gold=pl.Series([LABELS[g] for g in claims.gold]),
         labels=pl.lit(pl.Series([list(LABELS)], dtype=pl.List(pl.String))).first(),
     )
-    rows = _traces(model, claims, draws, drawn, ids, traces)
+    rows = _traces_table(model, claims, draws, drawn, ids, traces)
     checks = [_verifications(v, drawn, draws, rows) for v in model.verifiers if v.name in plan.model.verifiers]
     features = rows.select(
         "trace_id",
@@ -300,7 +300,7 @@ def _split_tables(model: _ClaimsModel, plan: _SplitPlan, seed: int) -> dict[str,
     return {"examples": examples, "traces": rows, "verifications": pl.concat(checks), "features": features}
 
 
-def _traces(
+def _traces_table(
     model: _ClaimsModel,
     claims: _SimulatedClaims,
     draws: _TraceNoise,

@@ -141,20 +141,20 @@ def simulate_planted(
     source = {"simulation": "states", **asdict(size), "model": asdict(model), "known": known}
     title = name or f"planted-{examples}x{traces}-d{model.dimensions}-s{seed}"
     with progress("simulating", examples, "examples") as advance:
-        return write_simulated(out, _parts(size, model), name=title, source=source, force=force, advance=advance)
+        return write_simulated(out, _blocks(size, model), name=title, source=source, force=force, advance=advance)
 
 
-def _parts(size: GridSize, model: PlantedModel) -> Iterator[dict[str, pl.DataFrame]]:
+def _blocks(size: GridSize, model: PlantedModel) -> Iterator[dict[str, pl.DataFrame]]:
     """Yields the rows of each table for a few examples at a time."""
     step = max(1, MOST_NUMBERS // (size.traces * (model.places + 1) * model.dimensions))
     direction = model.right_direction(size.seed).astype(np.float32)
     for first in range(0, size.examples, step):
         numbers = range(first, min(first + step, size.examples))
-        yield _tables([_Example(number, size, model, direction) for number in numbers], size, model)
+        yield _tables_of_examples([_Question(number, size, model, direction) for number in numbers], size, model)
 
 
 @dataclass(frozen=True, eq=False)
-class _Traces:
+class _DrawnTraces:
     """T traces of one question in a pool: whether each is right, its label, its states and its log-probability."""
 
     right: np.ndarray
@@ -164,7 +164,7 @@ class _Traces:
     logprob: np.ndarray | None
 
 
-class _Example:
+class _Question:
     """One question as drawn, from its own generator. Other pools, and each trace's noise of states and
     log-probabilities, come from further generators.
     """
@@ -181,7 +181,7 @@ class _Example:
 
     def _traces(
         self, rng: np.random.Generator, stream: int, count: int, model: PlantedModel, direction: np.ndarray, seed: int
-    ) -> _Traces:
+    ) -> _DrawnTraces:
         """Draws `count` traces. `stream` and the next number give the generators of their noise."""
         drawn = rng.random((count, 2))
         right = drawn[:, 0] < model.right_probability(np.array(self.difficulty))
@@ -199,10 +199,10 @@ class _Example:
             logprob = other.standard_normal(count) + model.logprob * right + model.difficulty * self.difficulty
             logprob -= SURPRISE
         projected = (vectors @ direction).mean(axis=1, dtype=np.float64)
-        return _Traces(right, codes, vectors.astype(np.float16), projected, logprob)
+        return _DrawnTraces(right, codes, vectors.astype(np.float16), projected, logprob)
 
 
-def _tables(drawn: list[_Example], size: GridSize, model: PlantedModel) -> dict[str, pl.DataFrame]:
+def _tables_of_examples(drawn: list[_Question], size: GridSize, model: PlantedModel) -> dict[str, pl.DataFrame]:
     names, seed = np.array(label_names(LABELS)), size.seed
     examples = pl.DataFrame({
         "example_id": [f"planted{seed}-{one.number:09d}" for one in drawn],
@@ -216,8 +216,7 @@ def _tables(drawn: list[_Example], size: GridSize, model: PlantedModel) -> dict[
     return {"examples": examples} | {table: pl.concat([part[table] for part in parts]) for table in parts[0]}
 
 
-def _pool_tables(drawn: list[_Example], pool: str, ids: pl.Series, model: PlantedModel) -> dict[str, pl.DataFrame]:
-    """The rows of each table for one pool's traces."""
+def _pool_tables(drawn: list[_Question], pool: str, ids: pl.Series, model: PlantedModel) -> dict[str, pl.DataFrame]:
     names, pool_traces = np.array(label_names(LABELS)), [one.pools[pool] for one in drawn]
     count = len(pool_traces[0].right)
     width = len(str(count - 1))

@@ -101,27 +101,27 @@ def simulate_rounds(
     title = name or f"rounds-{examples}x{model.hops}x{model.rounds}-s{seed}"
     pools = {POOL: {"explore": "relevance"}}
     with progress("simulating", examples, "examples") as advance:
-        parts = _parts(examples, seed, model, chains)
+        parts = _blocks(examples, seed, model, chains)
         return write_simulated(out, parts, name=title, source=source, force=force, advance=advance, pools=pools)
 
 
-def _parts(examples: int, seed: int, model: RoundsModel, chains: ChainsModel) -> Iterator[dict[str, pl.DataFrame]]:
+def _blocks(examples: int, seed: int, model: RoundsModel, chains: ChainsModel) -> Iterator[dict[str, pl.DataFrame]]:
     block = max(1, min(AT_ONCE, MOST_DOCUMENTS // (model.hops * model.rounds * model.documents)))
     for number, first in enumerate(range(0, examples, block)):
         drawn = _draw_rounds(np.random.default_rng([seed, number]), block, model).first_questions(
             min(block, examples - first)
         )
         names = pl.Series("example_id", [f"q{one:06}" for one in range(first, first + len(drawn.gold))])
-        documents = _names(names, drawn.gold.shape)
+        documents = _document_names(names, drawn.gold.shape)
         gold = pl.Series("gold_documents", drawn.gold.reshape(len(names), -1).sum(1)).to_numpy()
         flat = drawn.gold.reshape(-1)
         texts = pl.DataFrame({
             "example_id": names, "dataset": "simulated",
             "split": ["dev" if one % 5 == 0 else "test" for one in range(first, first + len(names))],
             "question": [f"question {one}" for one in range(first, first + len(names))],
-            "gold_documents": _in_lists(documents.filter(pl.Series(flat)), gold),
+            "gold_documents": _values_in_lists(documents.filter(pl.Series(flat)), gold),
         })  # fmt: skip
-        tables = {"examples": texts, "rounds": _rows(names, drawn, documents)}
+        tables = {"examples": texts, "rounds": _rounds_table(names, drawn, documents)}
         if chains.chains:
             rng = np.random.default_rng([seed, number, 1])
             tables["examples"] = judged_examples(texts)
@@ -130,7 +130,6 @@ def _parts(examples: int, seed: int, model: RoundsModel, chains: ChainsModel) ->
 
 
 def _draw_rounds(rng: np.random.Generator, examples: int, model: RoundsModel) -> DrawnRounds:
-    """The rounds of some questions."""
     rounds = (examples, model.hops, model.rounds)
     hop = (examples, model.hops, model.rounds * model.documents)
     size, golds = (*rounds, model.documents), min(model.golds, hop[-1])
@@ -146,15 +145,14 @@ def _draw_rounds(rng: np.random.Generator, examples: int, model: RoundsModel) ->
     return DrawnRounds(gold, relevance, rank, answers, scores, rng.gamma(4.0, 0.25, rounds))
 
 
-def _names(examples: pl.Series, size: tuple[int, ...]) -> pl.Series:
+def _document_names(examples: pl.Series, size: tuple[int, ...]) -> pl.Series:
     """The names of documents (n · H · R · D,): example, hop, round and number."""
     places = pl.Series([f"-{h}-{r}-{d}" for h in range(size[1]) for r in range(size[2]) for d in range(size[3])])
     number = np.arange(len(examples) * len(places))
     return examples.gather(number // len(places)).rename("") + places.gather(number % len(places))
 
 
-def _in_lists(values: pl.Series | np.ndarray, size: np.ndarray | int) -> pl.Series:
-    """Values in lists of so many, one after the other."""
+def _values_in_lists(values: pl.Series | np.ndarray, size: np.ndarray | int) -> pl.Series:
     frame = pl.DataFrame({"value": values})
     if isinstance(size, int):
         return frame["value"].reshape((-1, size)).arr.to_list()
@@ -164,7 +162,7 @@ def _in_lists(values: pl.Series | np.ndarray, size: np.ndarray | int) -> pl.Seri
     return rows.join(filled, on="row", how="left", maintain_order="left")["value"].fill_null([])
 
 
-def _rows(examples: pl.Series, drawn: DrawnRounds, documents: pl.Series) -> pl.DataFrame:
+def _rounds_table(examples: pl.Series, drawn: DrawnRounds, documents: pl.Series) -> pl.DataFrame:
     """The table `rounds`, documents of a round by descending relevance."""
     size, answers = drawn.gold.shape, drawn.answers.shape[-1]
     rows, batch = int(np.prod(size[:3])), size[3]
@@ -175,12 +173,12 @@ def _rows(examples: pl.Series, drawn: DrawnRounds, documents: pl.Series) -> pl.D
     texts = pl.Series([f"answer {one}" for one in _CODES]).gather(drawn.answers.ravel())
     frame = pl.DataFrame({
         "example_id": examples.gather(example), "hop": hop.astype(np.int32), "round": place.astype(np.int32),
-        "documents": _in_lists(documents.gather(order), batch),
-        "relevance": _in_lists(drawn.relevance.ravel()[order], batch),
-        "retrieval_rank": _in_lists(drawn.rank.ravel()[order].astype(np.int32), batch),
-        "answers": _in_lists(texts, answers),
-        "clusters": _in_lists(drawn.clusters.ravel().astype(np.int32), answers),
-        "answer_scores": _in_lists(drawn.scores.ravel(), answers),
+        "documents": _values_in_lists(documents.gather(order), batch),
+        "relevance": _values_in_lists(drawn.relevance.ravel()[order], batch),
+        "retrieval_rank": _values_in_lists(drawn.rank.ravel()[order].astype(np.int32), batch),
+        "answers": _values_in_lists(texts, answers),
+        "clusters": _values_in_lists(drawn.clusters.ravel().astype(np.int32), answers),
+        "answer_scores": _values_in_lists(drawn.scores.ravel(), answers),
         "latency_s": np.round(drawn.seconds.ravel(), 3).astype(np.float32),
     })  # fmt: skip
     return frame.with_columns(

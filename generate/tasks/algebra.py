@@ -13,8 +13,8 @@ is set so that the answer solves the equation. The steps: brackets multiplied ou
 collected; the variable brought to one side and the constants to the other; both collected; divided. A step that would
 repeat the line before it is left out.
 
-There are eight ways through these steps (`_Way`), and a solution takes any of them: a model that has seen them all
-varies its way from sample to sample, so that its errors differ and a vote among samples can be better than one.
+There are eight ways through these steps (`_SolutionWay`), and a solution takes any of them: a model that has seen them
+all varies its way from sample to sample, so that its errors differ and a vote among samples can be better than one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from generate.tasks.exercises import ExerciseTask
-from generate.tasks.task import ANSWER, AnswerCheck, Item, answer_of, share_of_lines
+from generate.tasks.task import ANSWER, AnswerCheck, Item, answer_of, share_of_lines_that_hold
 from toolkit.errors import InvalidError, ThinkbackError
 from toolkit.settings import setting
 
@@ -44,13 +44,13 @@ class _Term:
     @property
     def depth(self) -> int:
         """How deep brackets are nested in the term."""
-        return 1 + depth(self.inner) if isinstance(self.inner, tuple) else 0
+        return 1 + bracket_depth(self.inner) if isinstance(self.inner, tuple) else 0
 
 
 Sum = tuple[_Term, ...]
 
 
-def depth(terms: Sum) -> int:
+def bracket_depth(terms: Sum) -> int:
     """How deep brackets are nested in a sum."""
     return max((term.depth for term in terms), default=0)
 
@@ -90,7 +90,7 @@ def _linear_sum(a: int, b: int) -> Sum:
 
 def _expand(terms: Sum) -> Sum:
     """The sum with its innermost brackets multiplied out, so that its depth falls by one."""
-    deepest = depth(terms)
+    deepest = bracket_depth(terms)
     expanded: list[_Term] = []
     for term in terms:
         if isinstance(term.inner, tuple) and term.depth == deepest:
@@ -109,15 +109,14 @@ def canonical(question: str) -> str:
     >>> canonical("Solve 4*k+2=10 for k.") == canonical("10 = 2 + 4*z")
     True
     """
-    return _canonical_of(*_equation(question))
+    return _canonical_equation(*_equation_sides(question))
 
 
-def _canonical_of(left: Sum, right: Sum) -> str:
-    """The canonical form of an equation, given its sides as sums."""
+def _canonical_equation(left: Sum, right: Sum) -> str:
     return "=".join(sorted((_sorted_text(left), _sorted_text(right))))
 
 
-def _equation(text: str) -> tuple[Sum, Sum]:
+def _equation_sides(text: str) -> tuple[Sum, Sum]:
     """The two sides of the only equation in `text`. ThinkbackError where there is none."""
     bare = re.sub(r"^Solve | for [a-z]\.?$", "", text.strip())
     sides = bare.split("=")
@@ -189,7 +188,7 @@ LETTERS = "abcdefghjkmnpqrstuvwxyz"
 
 
 @dataclass(frozen=True)
-class _Way:
+class _SolutionWay:
     """A way to solve an equation. apart: brackets on the left are multiplied out before those on the right; direct:
     sides are not collected before the variable moves; right: the variable moves to the right side.
     """
@@ -237,7 +236,7 @@ class Algebra(ExerciseTask):
         if _largest_number(question) > self.largest or any(_largest_number(line) > self.largest for line in lines):
             return None
         solution = "\n".join([*lines, f"{ANSWER}{answer}"])
-        return Item(question, str(answer), solution, _canonical_of(left, right), {})
+        return Item(question, str(answer), solution, _canonical_equation(left, right), {})
 
     def flawed(self, item: Item, rng: random.Random) -> str:
         """A worked solution with one wrong number in some step, solved on from there."""
@@ -245,7 +244,7 @@ class Algebra(ExerciseTask):
         letter = item.question.rstrip(".")[-1]
         for _ in range(100):
             at = rng.randrange(len(lines))
-            left, right = (list(side) for side in _equation(lines[at]))
+            left, right = (list(side) for side in _equation_sides(lines[at]))
             side = rng.choice([one for one in (left, right) if one])
             place = rng.randrange(len(side))
             wrong = side[place].factor + rng.choice((-10, -2, -1, 1, 2, 10))
@@ -266,7 +265,7 @@ class Algebra(ExerciseTask):
             value = Fraction(int(answer or ""))
         except ValueError:
             return AnswerCheck("no answer", False)
-        left, right = _equation(item.question)
+        left, right = _equation_sides(item.question)
         number = f"({answer})" if value < 0 else str(answer)
         parts, values = [], []
         for side in (left, right):
@@ -277,13 +276,13 @@ class Algebra(ExerciseTask):
 
     def sound(self, item: Item, attempt: str) -> float:
         """The share of an attempt's lines that the true answer solves. Lines that are no equation count as unsolved."""
-        return share_of_lines(attempt, lambda line: self._is_solution_line(line, item.answer))
+        return share_of_lines_that_hold(attempt, lambda line: self._is_solution_line(line, item.answer))
 
     def _is_solution_line(self, line: str, answer: str) -> bool:
         if line.startswith(ANSWER):
             return answer_of(line) == answer
         try:
-            return _only_solution(*_equation(line)) == Fraction(answer)
+            return _only_solution(*_equation_sides(line)) == Fraction(answer)
         except ThinkbackError:
             return False
 
@@ -310,17 +309,17 @@ class Algebra(ExerciseTask):
         return size if rng.random() < 0.7 else -size
 
 
-def solution_lines(left: Sum, right: Sum, letter: str, way: _Way) -> list[str]:
+def solution_lines(left: Sum, right: Sum, letter: str, way: _SolutionWay) -> list[str]:
     """The lines of a worked solution, without the question and the answer's line."""
     lines: list[str] = []
     first = f"{_sum_text(left, letter)}={_sum_text(right, letter)}"
-    while depth(left) or depth(right):
-        if way.apart and depth(left):
+    while bracket_depth(left) or bracket_depth(right):
+        if way.apart and bracket_depth(left):
             left = _expand(left)
         else:
-            deepest = max(depth(left), depth(right))
-            left = _expand(left) if depth(left) == deepest else left
-            right = _expand(right) if depth(right) == deepest else right
+            deepest = max(bracket_depth(left), bracket_depth(right))
+            left = _expand(left) if bracket_depth(left) == deepest else left
+            right = _expand(right) if bracket_depth(right) == deepest else right
         lines.append(f"{_sum_text(left, letter)}={_sum_text(right, letter)}")
     root = _only_solution(left, right)
     whole = int(root) if root is not None and root.denominator == 1 else None
@@ -328,7 +327,7 @@ def solution_lines(left: Sum, right: Sum, letter: str, way: _Way) -> list[str]:
     return _without_repeats([first, *lines])[1:] or [f"{letter}={whole}"]
 
 
-def _final_lines(left: Sum, right: Sum, letter: str, root: int, way: _Way) -> list[str]:
+def _final_lines(left: Sum, right: Sum, letter: str, root: int, way: _SolutionWay) -> list[str]:
     """The last lines of a solution, once brackets are multiplied out: collected, moved, collected, divided."""
     (a, b), (c, d) = linear_coefficients(left), linear_coefficients(right)
     if not way.direct:
@@ -354,8 +353,8 @@ def _negate_terms(terms: Sum) -> Sum:
     return tuple(_Term(-term.factor, term.inner) for term in terms)
 
 
-def _draw_way(rng: random.Random) -> _Way:
-    return _Way(*(rng.random() < 0.5 for _ in range(3)))
+def _draw_way(rng: random.Random) -> _SolutionWay:
+    return _SolutionWay(*(rng.random() < 0.5 for _ in range(3)))
 
 
 def _without_repeats(lines: list[str]) -> list[str]:

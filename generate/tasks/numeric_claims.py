@@ -27,7 +27,7 @@ from itertools import product
 from typing import ClassVar
 
 from generate.tasks.exercises import ExerciseTask
-from generate.tasks.task import ANSWER, AnswerCheck, Item, share_of_lines
+from generate.tasks.task import ANSWER, AnswerCheck, Item, share_of_lines_that_hold
 from toolkit.errors import InvalidError
 from toolkit.settings import setting
 
@@ -132,9 +132,9 @@ class Claims(ExerciseTask):
         reads = rng.random() < 0.5
         lines = []
         for part in parts if rng.random() < 0.5 else parts[::-1]:
-            lines += [_reading_line(table, part), _line_of(table, part)] if reads else [_line_of(table, part)]
+            lines += [_reading_line(table, part), _part_line(table, part)] if reads else [_part_line(table, part)]
         solution = "\n".join([*lines, f"{ANSWER}{label}"])
-        facts = tuple(line for part in parts for line in (_reading_line(table, part), _line_of(table, part)))
+        facts = tuple(line for part in parts for line in (_reading_line(table, part), _part_line(table, part)))
         return Item(f"{table}\nclaim: {claim}", label, solution, canonical(table, parts), extra, facts)
 
     def flawed(self, item: Item, rng: random.Random) -> str:
@@ -162,7 +162,7 @@ class Claims(ExerciseTask):
     def sound(self, item: Item, attempt: str) -> float:
         """The share of an attempt's lines that a true justification may contain."""
         true = {*item.facts, f"{ANSWER}{item.answer}"}
-        return share_of_lines(attempt, true.__contains__)
+        return share_of_lines_that_hold(attempt, true.__contains__)
 
     def _draw_table(self, rng: random.Random) -> _FactTable:
         first = rng.randint(2001, 2024 - self.years)
@@ -252,9 +252,9 @@ def _arithmetic_result(kind: str, first: int, second: int) -> int:
     return {"value": first, "change": second - first, "sum": first + second, "gap": first - second}[kind]
 
 
-def _line_of(table: _FactTable, part: _ClaimPart) -> str:
+def _part_line(table: _FactTable, part: _ClaimPart) -> str:
     """A justification's line for a part: the arithmetic for each choice of sources, the claimed number, the verdict."""
-    sums = [_arithmetic(part, first, second) for first, second in _combinations(table, part)]
+    sums = [_arithmetic_text(part, first, second) for first, second in _combinations(table, part)]
     claimed = "" if part.kind in ("bound", "times") else f", {part.number}"
     return f"{table.topics[part.column]} {' '.join(sums)}{claimed}: {part_verdict(table, part)}"
 
@@ -270,7 +270,7 @@ def _reading_line(table: _FactTable, part: _ClaimPart) -> str:
     return ", ".join(readings)
 
 
-def _arithmetic(part: _ClaimPart, first: int, second: int) -> str:
+def _arithmetic_text(part: _ClaimPart, first: int, second: int) -> str:
     if part.kind in ("change", "sum", "gap"):
         one, two = (second, first) if part.kind == "change" and part.way >= 0 else (first, second)
         return f"{one}+{two}={one + two}" if part.kind == "sum" else f"{one}-{two}={one - two}"

@@ -214,7 +214,7 @@ def examples(task: Task, sizes: Mapping[str, int], seed: int, name: str | None =
     return pl.DataFrame(rows, schema_overrides=types, infer_schema_length=None)
 
 
-def share_of_lines(attempt: str, holds: Callable[[str], bool]) -> float:
+def share_of_lines_that_hold(attempt: str, holds: Callable[[str], bool]) -> float:
     """The share of an attempt's non-blank lines that hold; 0 without lines."""
     lines = [line for line in attempt.split("\n") if line.strip()]
     return sum(map(holds, lines)) / len(lines) if lines else 0.0

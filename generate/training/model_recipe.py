@@ -36,7 +36,7 @@ from toolkit.settings import Checked, check, from_table, setting
 SHIPPED = Path(__file__).resolve().parent / "shipped"
 
 
-def _mixture(value: Any, place: str) -> dict[str, float]:
+def _read_mixture(value: Any, place: str) -> dict[str, float]:
     if not isinstance(value, Mapping) or not value:
         raise InvalidError(f"`{place}` is {quote(value)}; it takes a table of formats, as {{ solve = 4, judge = 1 }}")
     for name, weight in value.items():
@@ -121,12 +121,12 @@ class TrainingPhase:
     """
 
     tokens: int = setting(low=1)
-    mixture: Mapping[str, float] = setting({"solve": 1.0}, read=_mixture)
+    mixture: Mapping[str, float] = setting({"solve": 1.0}, read=_read_mixture)
     attempts: AttemptSettings | None = setting(None)
 
     def __post_init__(self) -> None:
         check(self)
-        object.__setattr__(self, "mixture", _mixture(self.mixture, "mixture"))
+        object.__setattr__(self, "mixture", _read_mixture(self.mixture, "mixture"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +161,6 @@ class ModelRecipe(Checked):
 
 
 def _shipped_training_recipes() -> tuple[str, ...]:
-    """The names of the training recipes that come with the product."""
     return shipped_recipes(SHIPPED)
 
 
@@ -175,10 +174,10 @@ def load_training_recipe(recipe: str) -> ModelRecipe:
         path = SHIPPED / f"{path.name}.toml"
     top = parse_toml(path)
     with name_file_in_errors(path):
-        return _recipe(top, path.stem)
+        return _read_model_recipe(top, path.stem)
 
 
-def _recipe(top: Mapping[str, Any], stem: str) -> ModelRecipe:
+def _read_model_recipe(top: Mapping[str, Any], stem: str) -> ModelRecipe:
     known = [field.name for field in fields(ModelRecipe) if field.name != "phases"] + ["phase"]
     for key in top:
         if key not in known:

@@ -69,7 +69,6 @@ def _key_name(key: str) -> str:
 
 
 def _split_names(log: Log) -> str:
-    """The names of a log's splits, as a list in a message."""
     splits = collect(log.scan("examples", ["split"]).select(pl.col("split").unique().sort()), log)["split"]
     listed = ", ".join(f"`{name}`" for name in splits.drop_nulls()[:MAX_NAMED])
     return (listed + (", …" if len(splits) > MAX_NAMED else "")) or "not named"

@@ -272,7 +272,6 @@ def _lowest_score(log: Log, alone: bool, pool: str, verifier: str) -> float | No
 
 
 def _pools_with_answers(log: Log, pools: frozenset[str]) -> frozenset[str]:
-    """The pools in which some first attempt has an answer that is not opaque."""
     plain = (pl.col("action") == "solve") & pl.col("answer").is_not_null() & ~pl.col("opaque").fill_null(False)
     traces = log.scan("traces", ["pool", "action", "answer", "opaque"])
     pool_names = traces.filter(plain & pl.col("pool").is_in(sorted(pools))).select(pl.col("pool").unique())

@@ -36,8 +36,8 @@ class SharedCosts:
         return replace(self, reply=np.where(apart, traces + np.arange(traces), self.reply))
 
     def probability_of_repeated_reply(self, paid: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
-        """Probability (E, T) that a trace is paid, and another of its reply before it; of traces that are paid with a
-        probability (E, T), where others are `known` to be paid already with another.
+        """The probability (E, T) that a trace is paid after another trace with the same reply. `paid` (E, T): how
+        probably each trace is paid here; `known` (E, T): how probably it was paid before any of these.
         """
         example, none = np.arange(len(paid)), np.ones((len(paid), int(self.reply.max(initial=0)) + 1))
         if known is not None:

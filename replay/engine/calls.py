@@ -208,7 +208,7 @@ def path_of_rows(
 
 def path_paying_rows(block: LogBlock, calls: RowCalls, is_paid: np.ndarray, outcome: Outcome) -> PolicyPath:
     """The path with this `outcome` that pays those rows of a further table that `is_paid` (R,) on the covered ones."""
-    paid = block.tables[calls.table, calls.pool].spread(is_paid.astype(float)) * (outcome.reason == 0)[:, None]
+    paid = block.tables[calls.table, calls.pool].values_by_place(is_paid.astype(float)) * (outcome.reason == 0)[:, None]
     path = Realization(np.ones(len(paid)), (CallSegment({calls: certain_calls(paid)}),))
     return PolicyPath(outcome, (path,), None, {})
 

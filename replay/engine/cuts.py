@@ -51,7 +51,7 @@ class StopConditions:
     over_orders: bool = False
     uncapped: bool = False
 
-    def affordable_traces(self, generated: np.ndarray) -> np.ndarray:
+    def count_affordable_traces(self, generated: np.ndarray) -> np.ndarray:
         """How many (E,) of a walk's `generated` (E,) traces the policy may pay."""
         return generated if self.over_orders else np.minimum(generated, self.cap)
 
@@ -116,7 +116,7 @@ def partial_reason_numbers(
         ):
             reason[trajectory.generated_among(lacking, generated).any(axis=1)] = why
     if called is not None:
-        generated = how.affordable_traces(trajectory.n_generated)
+        generated = how.count_affordable_traces(trajectory.n_generated)
         valid = trajectory.generation[np.arange(len(size)), np.maximum(generated, 1) - 1, COSTS.index("valid_traces")]
         reason[trajectory.listwise & ~called & (valid > 0)] = UNSEEN
     for marked, why in ((trajectory.pool.opaque, OPAQUE), (trajectory.pool.contested, CONTESTED)):
@@ -149,11 +149,11 @@ def makes_listwise_call(trajectory: Trajectory, how: StopConditions) -> np.ndarr
     """Whether (E,) the policy makes the logged call of a listwise verifier."""
     if trajectory.scores is None or trajectory.walk.order.verifies_later or how.stop.cuts:
         return np.zeros(len(trajectory.listwise), dtype=bool)
-    generated = trajectory.is_among_first(trajectory.place, how.affordable_traces(trajectory.n_generated))
+    generated = trajectory.is_among_first(trajectory.place, how.count_affordable_traces(trajectory.n_generated))
     if trajectory.abandonment is not None:
         generated &= ~trajectory.abandonment.abandoned
     exactly = trajectory.scores.listwise_call_saw(generated, trajectory.pool.code >= 0)
-    return trajectory.listwise & exactly & (how.affordable_traces(trajectory.pool.size) <= how.cap)
+    return trajectory.listwise & exactly & (how.count_affordable_traces(trajectory.pool.size) <= how.cap)
 
 
 def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> CallSegment:

@@ -237,7 +237,6 @@ def _answer_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarra
 
 
 def _verdicts_without_answers(pool: LoggedPool) -> np.ndarray | bool:
-    """Mask of the traces that have a verdict but no answer."""
     return False if pool.opaque is None else pool.opaque
 
 

@@ -362,7 +362,6 @@ def find_abandoned(pool: LoggedPool, abandon: Abandon) -> Abandonment:
 def _generated_traces(
     pool: LoggedPool, scores: Scores | None, walk: Walk, place: np.ndarray, keys: np.ndarray | None
 ) -> GeneratedTraces:
-    """The traces of a walk in the order of generation."""
     count = np.minimum(pool.size, walk.cap)
     there = np.arange(place.shape[1]) < count[:, None]
     code = np.where(there, np.take_along_axis(pool.code, place, axis=1), -1)

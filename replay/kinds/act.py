@@ -56,7 +56,7 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
         return self.action, self.pool
 
     @property
-    def flips_against(self) -> str:
+    def flip_baseline_name(self) -> str:
         return self.against or self.base
 
     @property

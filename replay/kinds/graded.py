@@ -69,8 +69,8 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
         return self.gated_policies
 
     @property
-    def flips_against(self) -> str:
-        return self.against or self.gated_policies[0].flips_against
+    def flip_baseline_name(self) -> str:
+        return self.against or self.gated_policies[0].flip_baseline_name
 
     def with_parts(self, make: Any) -> Self:
         """The policy with `make` applied to its base and to `then`."""

@@ -299,7 +299,6 @@ def _answers_text(rounds: Rounds, answers: AnswerClusters, row: int) -> str:
 
 
 def _clusters_text(frontier: Frontiers, row: int) -> str:
-    """The clusters of a frontier with their support, the leader first."""
     there = frontier.clusters[row] != NONE
     support = dict(zip(frontier.clusters[row][there].tolist(), frontier.support[row][there].tolist(), strict=True))
     ordered = sorted(support, key=lambda cluster: (cluster != frontier.leader[row], -support[cluster], cluster))

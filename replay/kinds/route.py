@@ -45,7 +45,6 @@ class Router:
 
 
 def _read_router(table: object, place: str) -> Router:
-    """A router from its table in a policy file."""
     if not isinstance(table, Mapping) or "column" not in table:
         raise InvalidError(f"`{place}` is {quote(table)}; it takes a `Router`, or {TABLE}")
     return from_table(Router, table, place)
@@ -103,7 +102,6 @@ class Route(Policy, kind="route", inner=("then", "else_")):
         yield from self._chosen_policy(on).explain(on, repetition)
 
     def _chosen_policy(self, on: Evaluator) -> Policy:
-        """The policy that answers the one example of a block."""
         return self.then if self.route.goes_to_then(self._column_values(on))[0] else self.else_
 
     def ending_text_on_example(self, on: Evaluator, ending: str) -> str:

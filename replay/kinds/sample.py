@@ -196,17 +196,17 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
     def pool_drawn_from(self) -> str:
         return str(self.pool) if self.over_orders or (self.orders or 1) > 1 else ""
 
-    def over_half_of_orders(self) -> tuple[Self, float] | None:
+    def as_mean_over_half_of_orders(self) -> tuple[Self, float] | None:
         half = (self.orders or 1) // 2
         return (self.filled(orders=half), half / (self.orders or 1)) if half else None
 
-    def over_all_orders(self) -> Self | None:
+    def as_mean_over_all_orders(self) -> Self | None:
         if self.expected or self.orders is not None or self.width != 1 or self.stop.cuts or self.conformal is not None:
             return None
         exact = not self.order_rule.verifies_later and self.select_rule.has_exact_mean() and not self.positioned
         return self.filled(expected=True) if exact else None
 
-    def over_seeded_orders(self, contents: Contents, orders: int, seed: int) -> Self:
+    def as_mean_over_seeded_orders(self, contents: Contents, orders: int, seed: int) -> Self:
         fixed = self.conformal is not None or not self.traces_drawn_by_pool(contents)
         return self if fixed else self.filled(orders=orders, seed=seed, expected=False)
 
@@ -237,7 +237,6 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return tuple(find(name) for name in names)
 
     def _contradiction_sentences(self) -> Iterator[str]:
-        """A sentence on each contradiction between its keys."""
         order, select, stop = self.order_rule, self.select_rule, self.stop
         if select.one_trace and self.max_traces != 1:
             most = "" if self.may_draw_whole_pool else f"; it has {self.max_traces}"

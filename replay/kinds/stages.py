@@ -181,7 +181,6 @@ def step_stages(
 def _step_stage(
     block: LogBlock, title: str, trajectory: Trajectory, how: StopConditions, select: Select
 ) -> ExplanationStage:
-    """The stage with the steps of a walk, and the traces that it generated."""
     rows = _step_table(block, trajectory, how, select)
     seen = trajectory.place[0, : int(trajectory.paid_traces(find_stops(trajectory, how).step)[0])] if len(rows) else ()
     return ExplanationStage(title, rows, traces=tuple((trajectory.walk.pool, int(sample)) for sample in seen))

@@ -84,7 +84,7 @@ class When(Policy, kind="when", inner=("base", "then")):
                 raise self.refusal(f"signal `{one.signal}` reads verifier scores, and its `base` verifies nothing")
 
     @property
-    def flips_against(self) -> str:
+    def flip_baseline_name(self) -> str:
         return self.against or self.base.first_attempt or self.base.name
 
     @property

@@ -17,7 +17,7 @@ from replay.latent.model_rows import NO_FOLD, ModelRows, StateRows, Traces, find
 from replay.latent.models import MODELS, VerifierSettings
 from toolkit.log import Log, collect
 from toolkit.stats import Interval, PairedInterval, unit_numbers
-from toolkit.stats.curves.roc import InfluencedEstimate, pooled_area, within_area
+from toolkit.stats.curves.roc import InfluencedEstimate, grouped_auc, pooled_auc
 
 MEMORY_BYTES = 2**29
 """How many bytes of states are in memory at a time; for further places the log is read again."""
@@ -207,13 +207,13 @@ def mean_score_over_places(table: np.ndarray, places: Sequence[int] | None = Non
 
 def pooled_auc_of_score(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> InfluencedEstimate:
     """The area under the curve over all scored traces of a mask (N,)."""
-    return pooled_area(np.where(on, score, np.nan), traces.right, traces.unit, traces.count_units)
+    return pooled_auc(np.where(on, score, np.nan), traces.right, traces.unit, traces.count_units)
 
 
 def auc_within_questions(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> InfluencedEstimate:
     """The mean area under the curve within questions, over the scored traces of a mask (N,)."""
     names = traces.keys["example_id"].to_numpy()
-    return within_area(np.where(on, score, np.nan), traces.right, names, traces.unit, traces.count_units)
+    return grouped_auc(np.where(on, score, np.nan), traces.right, names, traces.unit, traces.count_units)
 
 
 def mean_auc(areas: Sequence[InfluencedEstimate]) -> InfluencedEstimate:

@@ -45,7 +45,7 @@ def policy_errors(policy: str) -> Iterator[None]:
 
 
 def _with_policy_name(policy: str, error: ThinkbackError) -> ThinkbackError:
-    line = error.about(f"policy `{policy}`: ")
+    line = error.with_subject(f"policy `{policy}`: ")
     line.policy = policy
     return line
 
@@ -151,7 +151,7 @@ class Policy(ClassFacts, ABC):
         return tuple(part for name in self.inner if isinstance(part := getattr(self, name), Policy))
 
     @property
-    def flips_against(self) -> str:
+    def flip_baseline_name(self) -> str:
         """Name of the policy against which its fixes and flips are counted; empty where they are not counted."""
         return self.against or ""
 
@@ -182,15 +182,15 @@ class Policy(ClassFacts, ABC):
         """
         return ""
 
-    def over_half_of_orders(self) -> tuple[Policy, float] | None:
+    def as_mean_over_half_of_orders(self) -> tuple[Policy, float] | None:
         """The policy over the first half of its random orders, and which share that half is; None if it has none."""
         return None
 
-    def over_all_orders(self) -> Policy | None:
+    def as_mean_over_all_orders(self) -> Policy | None:
         """The policy as the exact mean over all orders of generation; None if it is one, or none exists."""
         return None
 
-    def over_seeded_orders(self, contents: Contents, orders: int, seed: int) -> Policy:
+    def as_mean_over_seeded_orders(self, contents: Contents, orders: int, seed: int) -> Policy:
         """The policy (resolved) as a mean over `orders` seeded orders of generation; itself if it has one order."""
         return self
 

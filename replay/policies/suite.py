@@ -123,7 +123,6 @@ def _check_cost_is_logged(facts: SuiteFacts, cost: str, log: Log, prices: Prices
 
 
 def _shell_quoted(condition: str) -> str:
-    """The condition as a shell takes it, on one line of a comment."""
     return '"' + printable(" ".join(condition.split())).replace('"', '\\"') + '"'
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.errors import refuses
-from toolkit.answers import JUDGES, KINDS, boxed, judge, measured, normalise, number_form, read_answers
+from toolkit.answers import JUDGES, KINDS, boxed, judge, measure_answers, normalise, number_form, read_answers
 
 NUMBERS = {
     "18": "18", "18.0": "18", "+18": "18", "018": "18", "18.": "18", "-0": "0", "-0.00": "0", ".5": "0.5",
@@ -140,21 +140,21 @@ def test_covers_differ_on_short_golds_and_any_right_answer_counts() -> None:
     gold = pl.Series(["no", "no", "no", "New York City", "New York City", "no", None])
     golds = pl.Series([None, None, ["no", "UN"], ["New York City", "NYC", "York"], None, None, None])
     names = ["exact", "cover", "cover_substring", "credit"]
-    frame = measured(answers, gold, names, golds)
+    frame = measure_answers(answers, gold, names, golds)
     assert frame.columns == names
     assert frame["exact"].to_list() == [False, True, False, True, False, False, None]
     assert frame["cover"].to_list() == [False, True, False, True, False, False, None]
     assert frame["cover_substring"].to_list() == [True, True, True, True, False, False, None]
     assert frame["credit"].to_list() == pytest.approx([0, 1, 0, 1, 0.5, 0, None])
     assert judge(answers, gold, "normalised", golds).to_list()[3] is True
-    assert measured(answers, gold, ["credit"])["credit"][3] == 0
+    assert measure_answers(answers, gold, ["credit"])["credit"][3] == 0
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.text("ab no.", max_size=9), st.text("ab no.", min_size=1, max_size=9)), min_size=1))
 def test_word_credit_is_that_of_squads_script(pairs: list[tuple[str, str]]) -> None:
     answers, golds = ([pair[place] for pair in pairs] for place in (0, 1))
-    values = measured(pl.Series(answers), pl.Series(golds), ["credit"])["credit"]
+    values = measure_answers(pl.Series(answers), pl.Series(golds), ["credit"])["credit"]
     for (answer, gold), value in zip(pairs, values, strict=True):
         ours, right = (normalise(pl.Series([one]), "text").to_list()[0] or "" for one in (answer, gold))
         same = sum(min(ours.split().count(word), right.split().count(word)) for word in set(ours.split()))

@@ -146,7 +146,7 @@ def test_the_cache_answers_without_a_process(tmp_path: Path, monkeypatch: pytest
 def test_a_remembered_time_out_is_asked_again_only_under_a_longer_limit(tmp_path: Path) -> None:
     path = tmp_path / "cache.sqlite"
     with Mathematics(limit_s=1, workers=1, cache=path) as judge:
-        judge._cache.put(("x+1", "1+x"), TIMED_OUT)  # type: ignore[union-attr]
+        judge._cache.store_verdict(("x+1", "1+x"), TIMED_OUT)  # type: ignore[union-attr]
     with Mathematics(limit_s=0.5, workers=1, cache=path) as judge:
         assert judge.compare([("x+1", "1+x")]) == {("x+1", "1+x"): TIMED_OUT}
     with Mathematics(limit_s=30, workers=1, cache=path) as judge:

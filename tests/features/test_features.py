@@ -52,7 +52,7 @@ def test_numbers_of_all_claims_at_once_and_of_nulls() -> None:
     claims, texts = (pl.Series([row[i] for row in CLAIMS]) for i in (0, 1))
     assert numeric.claim_numeric_coverage(claims, texts).to_list() == pytest.approx([row[3] for row in CLAIMS])
     assert numeric.numbers_in(pl.Series([None, "1 1.0 1"], dtype=pl.String)).to_list() == [None, [1.0]]
-    assert numeric.length(pl.Series(["", "a b", "a " * 300]), 200).to_list() == [0, 2 / 200, 1]
+    assert numeric.relative_justification_length(pl.Series(["", "a b", "a " * 300]), 200).to_list() == [0, 2 / 200, 1]
 
 
 VECTORS = {"up": [1.0, 0.0], "right": [0.0, 2.0], "between": [3.0, 3.0], "down": [-1.0, 0.0]}

@@ -17,7 +17,7 @@ from tests.formats.published import published
 from toolkit.errors import ThinkbackError
 from toolkit.imports import import_format
 from toolkit.imports.files import archives
-from toolkit.imports.files.archives import Allowance, open_archive, unpacked
+from toolkit.imports.files.archives import UnpackAllowance, open_archive, unpacked_stream
 from toolkit.imports.files.listing import find_files
 from toolkit.log import collect, open_log
 
@@ -71,8 +71,8 @@ def test_what_unpacks_to_too_much_is_not_read_on(monkeypatch: pytest.MonkeyPatch
     with refuses("limit", "`a.zip`", "200"), open_archive("a.zip", bomb) as archive:
         archive.read("a")
     packed = gzip.compress(b"0" * 2**25)
-    allowance = Allowance.of("a.gz", len(packed))
-    with refuses("limit", "`a.gz`"), unpacked(io.BytesIO(packed), ".gz", allowance) as stream:
+    allowance = UnpackAllowance.of("a.gz", len(packed))
+    with refuses("limit", "`a.gz`"), unpacked_stream(io.BytesIO(packed), ".gz", allowance) as stream:
         stream.read()
 
 

@@ -56,7 +56,7 @@ def test_a_file_in_an_archive_by_a_chained_address(name: str, tmp_path: Path) ->
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in folder.rglob("*"):
             archive.write(file, f"{name}/{file.relative_to(folder)}")
-    files = [file for file in folder.rglob("*.*") if FORMATS[name].takes(str(file))]
+    files = [file for file in folder.rglob("*.*") if FORMATS[name].accepts_path(str(file))]
     sources = [f"zip://{name}/{file.relative_to(folder)}::{packed}" for file in files]
     log = import_format(name, sources, tmp_path / "log").log
     assert rows(open_log(log), name) == sorted(READERS[name](samples_of(name)), key=str)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.imports.makers import HEAD, TRACES, Bench
 from toolkit.imports import import_table
-from toolkit.imports.files.literals import dump, json_column, parse
+from toolkit.imports.files.literals import json_as_written, json_column, parse_json_literals
 from toolkit.log import Log, open_log
 
 # Answers and golds as JSON literals: 18 is right, 2.5 is not 2.50, and no float holds the long one.
@@ -121,7 +121,7 @@ def test_numbers_are_numbers_where_numbers_are_wanted(bench: Bench) -> None:
 
 def test_columns_of_parsed_json_lose_nothing() -> None:
     def made(*literals: str) -> tuple[list[object], list[object] | None]:
-        held, kind = json_column("x", [parse(text) for text in literals])
+        held, kind = json_column("x", [parse_json_literals(text) for text in literals])
         return held.cast(kind).to_list(), None if held.dtype == kind else held.to_list()
 
     assert made("1", "2") == ([1, 2], None)
@@ -136,7 +136,7 @@ def test_columns_of_parsed_json_lose_nothing() -> None:
         [{"t": "9007199254740993", "s": "0.5"}, None],
     )
     assert made('{"a": 1.10}', "3") == (['{"a": 1.10}', "3"], None)
-    assert dump(parse('{"ä": [1.10, null, "x"]}')) == '{"ä": [1.10, null, "x"]}'
+    assert json_as_written(parse_json_literals('{"ä": [1.10, null, "x"]}')) == '{"ä": [1.10, null, "x"]}'
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "json", "csv"])

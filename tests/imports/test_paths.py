@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.errors import refuses, says
 from tests.imports.makers import HEAD, TRACES, Bench, sample
 from tests.imports.test_bad_input import refused
-from toolkit.imports.files.paths import expression, follow_path
+from toolkit.imports.files.paths import follow_path, parse_expression
 from toolkit.imports.map.expressions import SourceRows
 from toolkit.imports.rows.json_files import json_lines
 
@@ -176,7 +176,7 @@ def test_a_place_in_a_list_counts_from_0_and_an_old_mapping_is_told(bench: Bench
 def test_a_column_of_a_paths_name_comes_first() -> None:
     rows = SourceRows(pl.DataFrame({"a.b": ["column"], "a": [{"b": "field"}]}), {}, "map.toml")
     assert rows.compute("key", "a.b").to_list() == ["column"]
-    assert follow_path(rows.frame, next(iter(expression("a.b").places.values())).path).to_list() == ["field"]
+    assert follow_path(rows.frame, next(iter(parse_expression("a.b").places.values())).path).to_list() == ["field"]
 
 
 SAMPLES = [{"id": f"e{n}", "q": f"Q {n}", "gold": "1", "a": "1"} for n in range(3)]

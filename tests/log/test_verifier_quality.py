@@ -108,7 +108,7 @@ def test_suffixes_of_ragged_lists_are_the_plain_sums(tmp_path: Path) -> None:
     log = made(tmp_path / "log", token_logprobs=pl.Series(lists, dtype=pl.List(pl.Float32)))
     [traces] = scored_traces(log, collect(log.scan("examples"), log)["example_id"])
     own = collect(log.scan("traces"), log).sort("example_id", "sample_index")["token_logprobs"].to_list()
-    assert traces.longest == 10
+    assert traces.most_tokens == 10
     for k, found in traces.suffixes_of(range(1, 14)).items():
         plain = [np.nan if one is None else float(np.sum(np.array(one, np.float64)[::-1][:k])) for one in own]
         np.testing.assert_allclose(found, plain, atol=1e-12)

@@ -58,7 +58,7 @@ def test_variances_are_those_over_all_permutations(made: Log) -> None:
 def test_questions_costs_and_detectable_differences_of_a_design(made: Log) -> None:
     found = plan(made, "majority@3", "majority@1", [ONE, THREE], detect=5, power=0.9, level=0.9)
     for design, row in zip(found.designs, found.table.iter_rows(named=True), strict=True):
-        needed = design.variance.needed(0.05, power=0.9, level=0.9)
+        needed = design.variance.questions_to_show(0.05, power=0.9, level=0.9)
         assert needed is not None
         assert (row["questions"], row["low"], row["high"]) == (needed.number, needed.low, needed.high)
         assert row["upper"]  # a pilot of 60
@@ -95,7 +95,7 @@ def test_the_curve_falls_and_crosses_the_difference_at_the_questions(made: Log) 
 
 
 def test_policies_over_all_orders_and_in_the_logged_one_are_planned_alike(made: Log) -> None:
-    exact: list[Policy] = [one for policy in (ONE, THREE) if (one := policy.over_all_orders()) is not None]
+    exact: list[Policy] = [one for policy in (ONE, THREE) if (one := policy.as_mean_over_all_orders()) is not None]
     plain, over = (plan(made, "majority@3", "majority@1", policies) for policies in ([ONE, THREE], exact))
     assert plain.table.equals(over.table)
 

@@ -21,7 +21,7 @@ from replay.runs.result.run import check_policies
 from replay.runs.saved.display import ranked_input, table_of_columns
 from tests.errors import noted, refuses
 from thinkback.app import app
-from toolkit.columns import COLUMNS, costs_called
+from toolkit.columns import COLUMNS, cost_names_for_users
 from toolkit.log import Log, write_log
 
 PRICES = """
@@ -257,8 +257,8 @@ def test_tokens_name_those_that_are_logged(tmp_path: Path) -> None:
 
 
 def test_costs_on_offer_are_those_that_rank() -> None:
-    assert {"tokens", "seconds", "calls"} < {*costs_called(COLUMNS)}
-    assert not {"p50 s", "p95 s", "p99 s"} & {*costs_called(COLUMNS)}
+    assert {"tokens", "seconds", "calls"} < {*cost_names_for_users(COLUMNS)}
+    assert not {"p50 s", "p95 s", "p99 s"} & {*cost_names_for_users(COLUMNS)}
 
 
 def test_percentiles_of_seconds_are_columns(made: Log) -> None:

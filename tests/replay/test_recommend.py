@@ -22,7 +22,7 @@ from replay.analyses.recommend.recommend import (
     recommend,
 )
 from tests.errors import quotes, refuses
-from toolkit.stats import Settings, not_worse, paired_interval
+from toolkit.stats import Settings, paired_interval, rules_out_loss
 from toolkit.stats.limits.discordant import tango_limits
 
 BASE = RecoveryModel()
@@ -288,7 +288,7 @@ def test_a_limit_on_the_margin_is_a_loss_as_it_is_in_the_table() -> None:
             ("base", base), {"long": long}, {}, {"always": always}, margin=margin, settings=settings
         )
         clauses.add(found.sentences[0].partition(";")[2].split("by more")[0])
-        assert not_worse(low, margin, 1_000) is within
+        assert rules_out_loss(low, margin, 1_000) is within
     assert len(clauses) == 2
 
 

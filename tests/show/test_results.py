@@ -31,7 +31,7 @@ from toolkit.show import (
 )
 from toolkit.show.ranking.one_column import paper_names
 from toolkit.show.ranking.ranking import MARKED, MARKED_IN_CLUSTERS, UNLIKE_CALLS, WithinMargin
-from toolkit.show.ranking.results import cheapest_within, main_finding
+from toolkit.show.ranking.results import cheapest_policy_sentences, main_finding
 from toolkit.show.tables.table_content import IntervalCell
 from toolkit.stats import OutcomeBlock, Settings, summarise
 from toolkit.stats.limits.planning import NeededQuestions
@@ -497,15 +497,15 @@ def test_the_last_line_says_what_the_table_says(results: RankedInput) -> None:
 def test_a_choice_by_estimates_comes_second_with_the_questions_that_would_decide(results: RankedInput) -> None:
     needed = NeededQuestions(3_000, 1_200, None)
     none = replace(results, margin=0.02, within=lambda: WithinMargin(0.02, None, None, "stop[margin=0.1]", needed))
-    first, second = cheapest_within(none)
+    first, second = cheapest_policy_sentences(none)
     assert (code_of(first), code_of(second)) == ("none_within", "by_estimates")
     quotes(first, " 2 points ", "`best of 4`")
     quotes(second, " `stop[margin=0.1]`, −2.0 [−5.0, +1.0] points, for 1,100 ")
     assert second.endswith(f"; {needed.number_text} would decide.")
     neither = replace(none, within=lambda: WithinMargin(0.02, None, None, None, None))
-    assert len([*cheapest_within(neither)]) == 2  # no number of questions would decide, which is said
+    assert len([*cheapest_policy_sentences(neither)]) == 2  # no number of questions would decide, which is said
     unlike = replace(none, notes=(warning(UNLIKE_CALLS, "calls differ"),))
-    assert [*cheapest_within(unlike)] == []  # such costs are not compared
+    assert [*cheapest_policy_sentences(unlike)] == []  # such costs are not compared
 
 
 def test_sentences_are_for_people_alone(monkeypatch: pytest.MonkeyPatch) -> None:

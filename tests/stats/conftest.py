@@ -29,7 +29,7 @@ def block(
 def passes(one: OutcomeBlock, cuts: Sequence[int] = ()) -> Callable[[], Iterator[OutcomeBlock]]:
     """A factory of the block cut at the given places."""
     ends = [0, *cuts, len(one)]
-    return lambda: iter([one.cut(a, b) for a, b in itertools.pairwise(ends)])
+    return lambda: iter([one.slice_examples(a, b) for a, b in itertools.pairwise(ends)])
 
 
 def random_block(seed: int, examples: int, policies: int = 3, labels: int = 3, nulls: bool = True) -> OutcomeBlock:

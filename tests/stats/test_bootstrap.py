@@ -25,10 +25,10 @@ def rows_of(counts):
 def test_counts_are_multinomial():
     for units in (1, 7, 4096, 4097, 9000):
         resamples = Resamples(units, 300, seed=5)
-        counts = np.concatenate([resamples.counts(k) for k in range(len(resamples.sizes))], axis=1)
+        counts = np.concatenate([resamples.counts_of_chunk(k) for k in range(len(resamples.sizes))], axis=1)
         assert counts.shape == (300, units)
         assert (counts.sum(axis=1) == units).all()
-        assert np.array_equal(np.concatenate(list(resamples.by_rows())), counts)
+        assert np.array_equal(np.concatenate(list(resamples.count_blocks())), counts)
     # A count is Binomial(n, 1/n): mean 1, variance 1 − 1/n; two counts correlate by −1/(n − 1).
     assert counts.var() == pytest.approx(1 - 1 / units, abs=0.01)
     first_chunk = counts[:, :4096].sum(axis=1)
@@ -39,7 +39,7 @@ def test_counts_are_multinomial():
 
 def test_small_counts_have_the_exact_distribution():
     # n = 2: (2, 0), (1, 1), (0, 2) with chances 1/4, 1/2, 1/4.
-    counts = Resamples(2, 40_000, seed=1).counts(0)[:, 0]
+    counts = Resamples(2, 40_000, seed=1).counts_of_chunk(0)[:, 0]
     assert [np.mean(counts == k) for k in (0, 1, 2)] == pytest.approx([0.25, 0.5, 0.25], abs=0.011)
 
 
@@ -47,7 +47,7 @@ def test_small_counts_have_the_exact_distribution():
 def test_draws_equal_a_plain_loop_on_the_same_resamples(random_run, factory, plain, seed):
     one = random_run(seed, 40)
     settings = Settings(resamples=12, seed=seed)
-    counts = Resamples(40, 12, seed).counts(0)
+    counts = Resamples(40, 12, seed).counts_of_chunk(0)
     for metric in ("accuracy", "traces", "total_tokens", "latency_s", "macro_f1", "weighted_f1"):
         got = resampled_metric(factory(one), ["a", "b", "c"], metric, labels=LABELS, settings=settings)
         for policy in range(3):
@@ -70,7 +70,7 @@ def test_clustered_draws_add_the_examples_of_a_cluster(random_run, factory, plai
     unit[:9] = range(9)
     one = made(one.values, unit, one.gold, one.predicted)
     members = [np.flatnonzero(unit == u) for u in range(9)]
-    counts = Resamples(9, 12, 0).counts(0)
+    counts = Resamples(9, 12, 0).counts_of_chunk(0)
     for metric in ("accuracy", "latency_s", "macro_f1"):
         got = resampled_metric(factory(one), ["a", "b", "c"], metric, labels=LABELS, settings=Settings(resamples=12))
         for policy in range(3):

@@ -12,7 +12,7 @@ from replay.runs.passes.gate_sweep import BANDED, COMPARED, CURVE
 from replay.runs.passes.passes import outcome_values
 from replay.studies.factcheck.study import UNSHOWN
 from tests.errors import refuses
-from toolkit.columns import COLUMNS, METRICS, OTHERS, OutcomeColumn, find, metric_column, row_of, with_columns
+from toolkit.columns import COLUMNS, METRICS, OTHERS, OutcomeColumn, column_or_metric, find, metric_column, with_columns
 from toolkit.stats import Settings, resampled_metric, summarise
 
 QUICK = Settings(resamples=200)
@@ -52,8 +52,13 @@ def test_further_metrics_are_found_like_others(monkeypatch: pytest.MonkeyPatch) 
     ratio = OutcomeColumn("tokens_per_right", "rightness", computed="ratio", ratio=("total_tokens", "accuracy"))
     assert find(ratio.name).cost
     monkeypatch.setitem(METRICS, ratio.name, ratio)
-    assert find(ratio.name) == row_of(ratio.name) == metric_column("rightness") == ratio
-    assert row_of(ratio.name, COLUMNS) is OTHERS is row_of("zebras") is row_of("zebras", [ratio])
+    assert find(ratio.name) == column_or_metric(ratio.name) == metric_column("rightness") == ratio
+    assert (
+        column_or_metric(ratio.name, COLUMNS)
+        is OTHERS
+        is column_or_metric("zebras")
+        is column_or_metric("zebras", [ratio])
+    )
 
 
 def test_one_row_stands_for_a_family_of_columns() -> None:

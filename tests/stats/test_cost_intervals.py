@@ -146,7 +146,7 @@ def test_moments_of_clusters_are_those_of_their_sums(made, factory):
     one = made({"latency_s": costs}, np.unique(unit, return_inverse=True)[1])
     sample = read_sample(factory(one), ["a", "b"], None, SETTINGS, COLUMNS, "accuracy")
     number = [metric.name for metric in sample.metrics].index("latency_s")
-    plan = sample.plan([1])
+    plan = sample.series_plan([1])
     found = cost_moments(sample.units, plan.scan, plan.metrics, plan.valued, plan.references)
     weight = np.bincount(one.unit)
     moved = [np.bincount(one.unit, weights=row) - row.mean() * weight for row in costs]

@@ -237,7 +237,9 @@ def test_exact_ties_count_as_zero(made, factory, step, examples):
     settings = Settings(resamples=400)
     got = resampled_metric(factory(made({"correct": whole * step})), ["a", "b"], "accuracy", settings=settings)
     resamples = Resamples(examples, 400, 0)
-    counts = np.concatenate([resamples.counts(k) for k in range(len(resamples.sizes))], axis=1).astype(np.int64)
+    counts = np.concatenate([resamples.counts_of_chunk(k) for k in range(len(resamples.sizes))], axis=1).astype(
+        np.int64
+    )
     tied = counts @ (whole[0] - whole[1]) == 0
     assert tied.sum() > 2
     assert np.array_equal(np.abs(got[0] - got[1]) < 1e-12, tied)

@@ -5,7 +5,7 @@ import pytest
 
 from toolkit.notes import Note
 from toolkit.stats import Settings, summarise, wilson
-from toolkit.stats.bootstrap.f1_intervals import _jaccard_limits, _pseudo_error, _Slopes
+from toolkit.stats.bootstrap.f1_intervals import _F1Slopes, _jaccard_limits, _pseudo_error
 from toolkit.stats.limits.intervals import NORMAL
 
 QUICK = Settings(resamples=200)
@@ -146,10 +146,10 @@ def test_clusters_give_f1s_students_limits(made, factory):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_slopes_are_derivatives(weighted):
     sums = np.random.default_rng(6).uniform(5, 20, (3, 4)) + np.array([[0], [20], [20]])
-    found = _Slopes.slopes_at(*_pseudo_error(*sums, 4), weighted)
+    found = _F1Slopes.slopes_at(*_pseudo_error(*sums, 4), weighted)
     for row, slopes in enumerate((found.right, found.named, found.gold)):
         for k in range(4):
             up, down = sums.copy(), sums.copy()
             up[row, k], down[row, k] = sums[row, k] + 1e-5, sums[row, k] - 1e-5
-            ends = [float(_Slopes.slopes_at(*_pseudo_error(*one, 4), weighted).value) for one in (up, down)]
+            ends = [float(_F1Slopes.slopes_at(*_pseudo_error(*one, 4), weighted).value) for one in (up, down)]
             assert slopes[k] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-8)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from toolkit.stats import Settings, auc
-from toolkit.stats.curves.roc import auc_intervals, auc_within, aucs_by_group, mean_estimate, pooled_area
+from toolkit.stats.curves.roc import auc_intervals, auc_within, aucs_by_group, mean_estimate, pooled_auc
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -32,7 +32,7 @@ def within(score: np.ndarray, right: np.ndarray, unit: np.ndarray) -> tuple[floa
 def test_the_estimates_are_those_of_the_bootstrap_and_the_intervals_come_near() -> None:
     score, _, right, unit = drawn(1)
     plain = auc_intervals(score, right, unit, settings=Settings(resamples=4_000))
-    found = pooled_area(score, right, unit, 200).interval()
+    found = pooled_auc(score, right, unit, 200).interval()
     assert found.estimate == pytest.approx(auc(score, right))
     assert found.low == pytest.approx(plain.auc.low, abs=0.006)
     assert found.high == pytest.approx(plain.auc.high, abs=0.006)
@@ -43,7 +43,7 @@ def test_the_estimates_are_those_of_the_bootstrap_and_the_intervals_come_near() 
 
 def test_differences_are_paired() -> None:
     first, second, right, unit = drawn(2)
-    one, other = (pooled_area(score, right, unit, 200) for score in (first, second))
+    one, other = (pooled_auc(score, right, unit, 200) for score in (first, second))
     found = one.difference_to(other)
     rng, draws = np.random.default_rng(0), []
     for _ in range(400):
@@ -66,7 +66,7 @@ def test_the_intervals_hold_the_truth(questions: int) -> None:
     held = np.zeros(2)
     for seed in range(400):
         one, other, right, unit = drawn(seed, questions)
-        areas = [pooled_area(score, right, unit, questions) for score in (one, other)]
+        areas = [pooled_auc(score, right, unit, questions) for score in (one, other)]
         alone, both = areas[0].interval(), areas[0].difference_to(areas[1])
         held += (alone.low <= truth <= alone.high), (both.low <= apart <= both.high)
     assert (held / 400 > 0.92).all()
@@ -75,8 +75,8 @@ def test_the_intervals_hold_the_truth(questions: int) -> None:
 
 def test_ties_count_one_half_and_one_class_has_no_area() -> None:
     right, unit = np.array([True, False, True, False]), np.arange(4)
-    assert pooled_area(np.zeros(4), right, unit, 4).estimate == 0.5
-    assert np.isnan(pooled_area(np.arange(4.0), np.ones(4, bool), unit, 4).estimate)
-    perfect = pooled_area(right.astype(float), right, unit, 4).interval()
+    assert pooled_auc(np.zeros(4), right, unit, 4).estimate == 0.5
+    assert np.isnan(pooled_auc(np.arange(4.0), np.ones(4, bool), unit, 4).estimate)
+    perfect = pooled_auc(right.astype(float), right, unit, 4).interval()
     assert (perfect.estimate, perfect.low) == (1.0, None)
     assert mean_estimate(np.full(3, np.nan), np.arange(3), 3).interval().estimate is None

@@ -19,7 +19,9 @@ def stored(columns: dict[str, np.ndarray], unit: np.ndarray) -> Store:
     cuts = (slice(0, 7), slice(7, None))
     sources = [
         _StoredPart(
-            len(unit[cut]), {key: keeper.keep(np.ascontiguousarray(v[:, cut])) for key, v in columns.items()}, keeper
+            len(unit[cut]),
+            {key: keeper.store_table(np.ascontiguousarray(v[:, cut])) for key, v in columns.items()},
+            keeper,
         )
         for cut in cuts
     ]

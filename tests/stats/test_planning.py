@@ -22,7 +22,7 @@ SETTLED = DifferenceVariance(value=0.09, error=0.003, questions=1_000, units=1_0
 
 def test_the_questions_of_a_variance() -> None:
     """(1.959964 · √(.09 + .0001) + .841621 · √.09)² / .0001 + 1.920729: (.588300 + .252486)² · 10,000 + 1.92."""
-    needed = SETTLED.needed(0.01)
+    needed = SETTLED.questions_to_show(0.01)
     assert needed is not None
     assert needed.number == math.ceil((0.588300 + 0.252486) ** 2 * 10_000 + 1.920729) == 7_072
     assert not needed.upper
@@ -40,7 +40,7 @@ def test_a_small_pilot_goes_by_the_upper_limit() -> None:
         DifferenceVariance(0.09, 0.03, 1_000, 40, 90),
     ):
         assert few.planning_variance == pytest.approx(0.09 * 1.323845, rel=1e-5)
-        needed, plain = few.needed(0.01), SETTLED.needed(0.01)
+        needed, plain = few.questions_to_show(0.01), SETTLED.questions_to_show(0.01)
         assert needed is not None
         assert plain is not None
         assert needed.upper
@@ -49,7 +49,7 @@ def test_a_small_pilot_goes_by_the_upper_limit() -> None:
 
 def test_a_difference_that_is_an_estimate_widens_the_range() -> None:
     """δ = .03 ± 1.281552 · .01 is .0172 to .0428, and beyond 1.28 standard errors from 0 no number may do."""
-    sure, estimate, unsure = (SETTLED.needed(0.03, error=error) for error in (0.0, 0.01, 0.03))
+    sure, estimate, unsure = (SETTLED.questions_to_show(0.03, error=error) for error in (0.0, 0.01, 0.03))
     assert sure is not None
     assert estimate is not None
     assert unsure is not None
@@ -63,16 +63,16 @@ def test_a_difference_that_is_an_estimate_widens_the_range() -> None:
 
 
 def test_what_needs_no_number_of_questions() -> None:
-    assert SETTLED.needed(0.0) is None
-    assert SETTLED.needed(-0.01) is None
-    assert SETTLED.needed(1e-5) is None  # more than ten million
+    assert SETTLED.questions_to_show(0.0) is None
+    assert SETTLED.questions_to_show(-0.01) is None
+    assert SETTLED.questions_to_show(1e-5) is None  # more than ten million
 
 
 def test_policies_that_agree_need_limits_that_leave_the_difference_out() -> None:
     """± z² / (n + z²) is .01 at n = 3.841459 · 99 = 380.3."""
     agreeing = difference_variance(np.zeros(50))
     assert (agreeing.value, agreeing.differing) == (0.0, 0.0)
-    needed = agreeing.needed(0.01)
+    needed = agreeing.questions_to_show(0.01)
     assert needed is not None
     assert needed.number == needed.low == needed.high == 381
 
@@ -112,7 +112,7 @@ def test_a_large_difference_is_one_of_other_questions() -> None:
     """
     rare = difference_variance(np.array([1.0] * 10 + [0.0] * 990))
     assert rare.move == 1
-    needed = rare.needed(0.2)
+    needed = rare.questions_to_show(0.2)
     assert needed is not None
     assert needed.number == math.ceil((1.959964 * math.sqrt(0.2) + 0.841621 * 0.4) ** 2 / 0.04 + 1.920729) == 39
 
@@ -149,7 +149,7 @@ VARIANCES = st.builds(
 def test_the_detectable_difference_inverts_the_questions(
     variance: DifferenceVariance, difference: float, power: float, level: float
 ) -> None:
-    needed = variance.needed(difference, level=level, power=power)
+    needed = variance.questions_to_show(difference, level=level, power=power)
     assert needed is not None
     assert needed.high is not None
     assert needed.low <= needed.high
@@ -172,7 +172,7 @@ def test_more_questions_show_smaller_differences(variance: DifferenceVariance, n
 def test_what_varies_within_asks_for_more(seed: int, within: float) -> None:
     moves = np.random.default_rng(seed).choice([-1.0, 0.0, 0.0, 0.5], 60)
     over_all, one = (
-        difference_variance(moves, within=extra).needed(0.02) for extra in (None, np.full(60, within))
+        difference_variance(moves, within=extra).questions_to_show(0.02) for extra in (None, np.full(60, within))
     )  # fmt: skip
     assert over_all is not None
     assert one is not None
@@ -184,7 +184,7 @@ def test_the_questions_named_reach_the_power() -> None:
     """Few differ, a pilot of 100: the share of experiments of that many whose interval leaves 0 out; three of four."""
     rng, held = np.random.default_rng(0), []
     for run in range(300):
-        needed = difference_variance(rng.choice(MOVES, 100, p=CHANCE)).needed(0.04)
+        needed = difference_variance(rng.choice(MOVES, 100, p=CHANCE)).questions_to_show(0.04)
         assert needed is not None
         moves = rng.choice(MOVES, needed.number, p=CHANCE)
         interval = paired_interval(moves == 1, moves == -1, settings=Settings(resamples=300, seed=run))

@@ -80,7 +80,7 @@ def test_intervals_equal_loops_on_the_same_resamples(ties, monkeypatch):
     scores = rng.normal(correct, 1.0)
     if ties:
         scores = np.round(scores)
-    counts = Resamples(examples, resamples, 3).counts(0).astype(int)
+    counts = Resamples(examples, resamples, 3).counts_of_chunk(0).astype(int)
     pooled, within = [], []
     each = aucs_by_group(scores, correct, group)
     for count in counts:

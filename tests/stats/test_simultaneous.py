@@ -11,8 +11,8 @@ from toolkit.stats.limits.student import normal_deviation
 from toolkit.stats.many.simultaneous import (
     JointEstimates,
     _claims_to_one,
+    _p_values_of_being_best,
     _rank_sets,
-    _screened_gaps,
     bonferroni_p_values,
     claims_of_all_pairs,
     covariance_of,
@@ -137,7 +137,7 @@ def test_draws_have_the_covariance_asked_for():
 
 def test_beyond_all_pairs_the_hopeless_go():
     gap, error = np.array([0, 0.01, 0.4, 0.02]), np.array([0, 0.01, 0.01, 0.01])
-    assert [p < 0.05 for p in _screened_gaps(gap, error, 500)] == [False, False, True, False]
+    assert [p < 0.05 for p in _p_values_of_being_best(gap, error, 500)] == [False, False, True, False]
     assert [p < 0.05 for p in bonferroni_p_values(-gap, error, 500)] == [False, False, True, False]
 
 

@@ -97,13 +97,13 @@ def test_weights_and_small_strata_by_hand() -> None:
 def test_resamples_draw_as_many_of_each_stratum_as_there_are(units: int) -> None:
     stratum = (np.arange(units) * 7 % 10 < 3).astype(np.int64)
     resamples = Resamples(units, 300, 5, stratum)
-    counts = np.concatenate([resamples.counts(chunk) for chunk in range(len(resamples.sizes))], axis=1)
+    counts = np.concatenate([resamples.counts_of_chunk(chunk) for chunk in range(len(resamples.sizes))], axis=1)
     for one in (0, 1):
         assert (counts[:, stratum == one].sum(axis=1) == (stratum == one).sum()).all()
-    assert np.array_equal(np.concatenate(list(resamples.by_rows())), counts)
+    assert np.array_equal(np.concatenate(list(resamples.count_blocks())), counts)
     assert counts.mean(axis=0).std() < 3 / np.sqrt(300) * 1.2
-    alike = Resamples(units, 300, 5, 1 - stratum).counts(0)
-    assert not np.array_equal(alike, resamples.counts(0))
+    alike = Resamples(units, 300, 5, 1 - stratum).counts_of_chunk(0)
+    assert not np.array_equal(alike, resamples.counts_of_chunk(0))
 
 
 def test_one_stratum_changes_no_digit() -> None:

@@ -81,8 +81,8 @@ def stores(rng: np.random.Generator, table: Table, unit: Ints, strata: Strata | 
         return Store(parts, unit, gold, len(table.row), keys, strata)
 
     mine, plain = store(True), store(False)
-    assert all(chunk.ways is not None for chunk in mine.chunks)
-    assert all(chunk.ways is None for chunk in plain.chunks)
+    assert all(chunk.shared is not None for chunk in mine.chunks)
+    assert all(chunk.shared is None for chunk in plain.chunks)
     return mine, plain
 
 
@@ -115,7 +115,7 @@ def same_sums(mine: Store, plain: Store) -> None:
     if units.plain and units.weight is None:
         exact = np.zeros(found[0][-1].shape)
         for number, chunk in enumerate(plain.chunks):
-            exact += statistic_rows(chunk, wanted) @ units.resamples(DRAWN).counts(number).T.astype(float)
+            exact += statistic_rows(chunk, wanted) @ units.resamples(DRAWN).counts_of_chunk(number).T.astype(float)
         small = found[0][5] & (exact.max(axis=1) <= 2**40)
         assert small.any()
         np.testing.assert_array_equal(found[0][-1][small], exact[small])
@@ -165,7 +165,7 @@ def hashes(rows: Floats) -> Ints:
     """The two hashes of each row, (2, rows)."""
     facts = StatisticFacts.no_facts(len(rows))
     for start in range(0, rows.shape[1], CHUNK):
-        facts.add(np.arange(len(rows)), rows[:, start : start + CHUNK], start)
+        facts.add_units(np.arange(len(rows)), rows[:, start : start + CHUNK], start)
     return facts.hashes
 
 
@@ -201,12 +201,12 @@ def test_counts_are_the_same_whether_they_stay_in_memory(
     monkeypatch: pytest.MonkeyPatch, units: int, packed: int
 ) -> None:
     """A chunk with a count of `packed` or above does not fit half a byte, and is drawn again."""
-    drawn = np.concatenate(list(Resamples(units, 500, 3).by_rows()))
+    drawn = np.concatenate(list(Resamples(units, 500, 3).count_blocks()))
     monkeypatch.setattr("toolkit.stats.metrics.resamples.PACKED", packed)
     resamples = Resamples(units, 500, 3)
     for chunk in [*range(len(resamples.sizes)), *range(len(resamples.sizes)), 0, 0]:
         wanted = drawn[:, chunk * CHUNK : chunk * CHUNK + resamples.sizes[chunk]]
-        np.testing.assert_array_equal(resamples.counts(chunk), wanted)
+        np.testing.assert_array_equal(resamples.counts_of_chunk(chunk), wanted)
 
 
 def test_a_unit_may_be_drawn_more_often_than_half_a_byte_tells(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +220,7 @@ def test_a_unit_may_be_drawn_more_often_than_half_a_byte_tells(monkeypatch: pyte
         monkeypatch.setattr(Resamples, "_draw_counts", draw)
         resamples = Resamples(CHUNK + 7, 5, 0)
         for chunk in (0, 1, 0, 1):
-            counts = resamples.counts(chunk)
+            counts = resamples.counts_of_chunk(chunk)
             assert counts[0, -1] == most
             wanted = np.arange(counts.shape[1]) % 16 + chunk
             assert (counts[1] == wanted).all()

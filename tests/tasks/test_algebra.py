@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generate.tasks import Algebra, Item, answer_of, first_questions
-from generate.tasks.algebra import _equation, _sum_text, _Way, canonical, parse_sum, solution_lines
+from generate.tasks.algebra import _equation_sides, _SolutionWay, _sum_text, canonical, parse_sum, solution_lines
 from tests.errors import refuses
 from toolkit.errors import ThinkbackError
 
@@ -105,7 +105,7 @@ def test_a_renamed_question_keeps_its_form(number: int) -> None:
 
 def test_reading_and_writing_are_inverse() -> None:
     for item in items()[:200]:
-        left, right = _equation(item.question)
+        left, right = _equation_sides(item.question)
         letter = item.question.rstrip(".")[-1]
         assert f"Solve {_sum_text(left, letter)}={_sum_text(right, letter)} for {letter}." == item.question
     for bad in ("", "3*", "x+y", "3 4", "(2*x", "2*x)", "x**2", "3*(", "2x"):
@@ -153,22 +153,26 @@ def test_a_check_puts_the_answer_in() -> None:
 
 
 def test_solutions_take_every_way() -> None:
-    left, right = _equation("2*(k+1)+3=3*(k-2)")
-    made = {_Way(*flags): solution_lines(left, right, "k", _Way(*flags)) for flags in product((False, True), repeat=3)}
-    assert made[_Way()] == ["2*k+2+3=3*k-6", "2*k+5=3*k-6", "2*k-3*k=-6-5", "-k=-11", "k=11"]
-    assert made[_Way(apart=True)][:2] == ["2*k+2+3=3*(k-2)", "2*k+2+3=3*k-6"]
-    assert made[_Way(direct=True)] == ["2*k+2+3=3*k-6", "2*k-3*k=-6-2-3", "-k=-11", "k=11"]
-    assert made[_Way(right=True)][2:] == ["5+6=3*k-2*k", "11=k", "k=11"]
+    left, right = _equation_sides("2*(k+1)+3=3*(k-2)")
+    made = {
+        _SolutionWay(*flags): solution_lines(left, right, "k", _SolutionWay(*flags))
+        for flags in product((False, True), repeat=3)
+    }
+    assert made[_SolutionWay()] == ["2*k+2+3=3*k-6", "2*k+5=3*k-6", "2*k-3*k=-6-5", "-k=-11", "k=11"]
+    assert made[_SolutionWay(apart=True)][:2] == ["2*k+2+3=3*(k-2)", "2*k+2+3=3*k-6"]
+    assert made[_SolutionWay(direct=True)] == ["2*k+2+3=3*k-6", "2*k-3*k=-6-2-3", "-k=-11", "k=11"]
+    assert made[_SolutionWay(right=True)][2:] == ["5+6=3*k-2*k", "11=k", "k=11"]
     assert len({tuple(lines) for lines in made.values()}) == 8
-    seen = {tuple(item.solution.split("\n")[:-1]) in {tuple(_ways(item)[way]) for way in (_Way(), _Way(right=True))}
-            for item in items()}  # fmt: skip
+    ways = _SolutionWay(), _SolutionWay(right=True)
+    seen = {tuple(item.solution.split("\n")[:-1]) in {tuple(_ways(item)[way]) for way in ways} for item in items()}
     assert seen == {True, False}
     assert all(item.solution.split("\n")[:-1] in _ways(item).values() for item in items()[:200])
 
 
-def _ways(item: Item) -> dict[_Way, list[str]]:
-    left, right = _equation(item.question)
+def _ways(item: Item) -> dict[_SolutionWay, list[str]]:
+    left, right = _equation_sides(item.question)
     letter = item.question.rstrip(".")[-1]
     return {
-        _Way(*flags): solution_lines(left, right, letter, _Way(*flags)) for flags in product((False, True), repeat=3)
+        _SolutionWay(*flags): solution_lines(left, right, letter, _SolutionWay(*flags))
+        for flags in product((False, True), repeat=3)
     }

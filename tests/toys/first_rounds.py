@@ -39,7 +39,9 @@ class FirstRounds(Policy, kind="first rounds", answers=False, columns=(GOLD_SEEN
         has_gold = pl.DataFrame([rows.frame["documents"], gold]).select(
             pl.col("documents").list.set_intersection("gold_documents").list.len() > 0
         )
-        seen = rows.spread(has_gold.to_series().cast(pl.Float64).fill_null(np.nan).to_numpy() * paid).max(axis=1)
+        seen = rows.values_by_place(has_gold.to_series().cast(pl.Float64).fill_null(np.nan).to_numpy() * paid).max(
+            axis=1
+        )
         calls, missing = RowCalls(table="rounds", pool=str(self.pool)), rows.size == 0
         ending, reasons = np.full(len(seen), CAP), ("served", f"pool `{self.pool}` of `rounds` has no round")
         return path_of_rows(on.block, calls, paid, missing.astype(np.int16), reasons, ending, {"gold_seen": seen})

@@ -43,7 +43,7 @@ def compare(
             check_replaceable(path, force, inputs=(result, other))
     with_other = None if other is None else load(other)
     compared = load(result).compare(first, second, other=with_other, metric=metric, cost=cost, questions=questions)
-    table = paper.of(compared.table(ROWS))
+    table = paper.with_chosen_columns(compared.table(ROWS))
     files = None if out is None else _write(compared, table, paper.inches, out, force)
     paper.write({"pairs": table}, force)
     console.show(table)

@@ -60,7 +60,10 @@ def curves(
     frame, pairs = pl.concat([curves_table(one, settings) for one in pools]), curve_pairs(pools, settings)
     notes = [*dict.fromkeys(str(note) for one in pools for note in one.notes())]
     table = _table(frame, f"Accuracy over the number of traces, {opened.name}", opened.simulated, level, notes)
-    tables = {"curves": paper.of(table), "curves-paired": _paired_table(pairs, opened.name, opened.simulated, level)}
+    tables = {
+        "curves": paper.with_chosen_columns(table),
+        "curves-paired": _paired_table(pairs, opened.name, opened.simulated, level),
+    }
     if not pairs.height:
         del tables["curves-paired"]
     files = []

@@ -45,7 +45,7 @@ def frontier(
             check_replaceable(path, force, inputs=(log,))
     opened = open_log(log)
     fronts = compute(opened, on=on, strata=strata, resamples=resamples, level=level, **given)
-    table = paper.of(_table(fronts, opened.name, opened.simulated, level))
+    table = paper.with_chosen_columns(_table(fronts, opened.name, opened.simulated, level))
     if out is not None:
         look: dict[str, Any] = {**paper.figure, "level": level, "simulated": opened.simulated}
         files = _write(fronts, table, look, out, force)
@@ -98,7 +98,7 @@ def _table(fronts: Frontier, name: str, simulated: bool, level: float) -> Table:
     percent, points = NumberWithInterval(1, 100), NumberWithInterval(1, 100, signed=True)
     rows = tuple(
         (
-            row["strategy"], row["verifier"], setting(row), row["samples"], row["chosen_accuracy"],
+            row["strategy"], row["verifier"], samples_text(row), row["samples"], row["chosen_accuracy"],
             IntervalCell.of((row["accuracy"], row["low"], row["high"])),
             IntervalCell.of((row["difference"], row["difference_low"], row["difference_high"])),
             IntervalCell.of((row["coin_difference"], row["coin_low"], row["coin_high"])),
@@ -131,7 +131,7 @@ def _table(fronts: Frontier, name: str, simulated: bool, level: float) -> Table:
     )
 
 
-def setting(row: dict[str, Any]) -> str:
+def samples_text(row: dict[str, Any]) -> str:
     """The words for how many samples a question gets."""
     if row["below"] is None:
         return str(row["n"] or 2)
@@ -145,7 +145,7 @@ def _strategy_panels(front: pl.DataFrame) -> list[tuple[str, list[PlottedCurve]]
 
     from toolkit.show import PlottedCurve
 
-    def lines(of: pl.DataFrame) -> list[PlottedCurve]:
+    def plotted_lines(of: pl.DataFrame) -> list[PlottedCurve]:
         out = []
         for (name,), line in of.partition_by("strategy", as_dict=True, maintain_order=True).items():
             rows = line.sort("samples")
@@ -153,7 +153,7 @@ def _strategy_panels(front: pl.DataFrame) -> list[tuple[str, list[PlottedCurve]]
             out.append(PlottedCurve(str(name), samples, accuracy, low, high, diagnostic=bool(rows["sees_gold"].all())))
         return out
 
-    shared = lines(front.filter(pl.col("verifier").is_null()))
+    shared = plotted_lines(front.filter(pl.col("verifier").is_null()))
     scored = front.filter(pl.col("verifier").is_not_null())
     panels = scored.partition_by("verifier", as_dict=True, maintain_order=True)
-    return [(str(name), [*shared, *lines(of)]) for (name,), of in panels.items()] or [("", shared)]
+    return [(str(name), [*shared, *plotted_lines(of)]) for (name,), of in panels.items()] or [("", shared)]

@@ -99,7 +99,7 @@ def _say_reached(engine: EngineSettings | None, allow_keys: Sequence[str]) -> No
 
     if engine is not None:
         engine.options.check_api_key_access(allow_keys)
-        reached = engine.options.reaches()
+        reached = engine.options.server_and_key_text()
         if reached is not None:
             console.say(f"asks {engine.model} at {reached}")
 

@@ -45,7 +45,7 @@ class Paper:
         """The arguments of a figure: its title, and its width in inches."""
         return {"title": self.title, "width": self.inches}
 
-    def of(self, table: Table) -> Table:
+    def with_chosen_columns(self, table: Table) -> Table:
         """The table with only the columns that the user chose."""
         return table.only(self.columns) if self.columns else table
 

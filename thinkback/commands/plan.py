@@ -44,7 +44,7 @@ def plan(
         if path is not None:
             check_replaceable(path, force, inputs=(log, policies, rules))
     planned = compute(log, first, second, policies, rules=rules, **given)
-    table = paper.of(planned.as_table())
+    table = paper.with_chosen_columns(planned.as_table())
     files = None if out is None else _write(planned, paper, out, force)
     paper.write({"plan": table}, force)
     console.show(table)
@@ -60,7 +60,7 @@ def _write(planned: QuestionPlan, paper: Paper, out: Path, force: bool) -> list[
     from toolkit.files import replacing
     from toolkit.show import save_formats, table_of, write_latex
 
-    marks, table = {"simulated": "true"} if planned.simulated else {}, paper.of(planned.as_table())
+    marks, table = {"simulated": "true"} if planned.simulated else {}, paper.with_chosen_columns(planned.as_table())
     with replacing(out, force) as folder:
         for name, frame in {"plan": planned.table, "curve": planned.curve}.items():
             (folder / f"{name}.csv").write_text(table_of(frame).csv(marks), encoding="utf-8")

@@ -114,7 +114,6 @@ def _keep_imported_log(out: Path, log: str, mapping: str | None) -> str:
 
 
 def _print_sentence(sentence: str) -> None:
-    """Prints a sentence; on a terminal in lines of its width."""
     from textwrap import wrap
 
     from thinkback import console

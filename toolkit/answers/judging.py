@@ -55,19 +55,21 @@ def judge(answers: pl.Series, gold: pl.Series, how: str = "equal", golds: pl.Ser
         raise UnknownError(f"unknown judge `{how}`; {suggest(how, JUDGES)}")
     right = _JUDGES[how](answers, gold).fill_null(False)
     if golds is not None:
-        several = _several(answers, golds)
+        several = _rows_by_right_answer(answers, golds)
         matches = several.filter(_JUDGES[how](several["answer"], several["golds"]).fill_null(False))
         right |= pl.int_range(len(right), eager=True).is_in(matches["row"].implode())
     return right.zip_with(gold.is_not_null(), right.clear(len(right))).alias("correct")
 
 
-def _several(answers: pl.Series, golds: pl.Series) -> pl.DataFrame:
+def _rows_by_right_answer(answers: pl.Series, golds: pl.Series) -> pl.DataFrame:
     """A row for each answer and each of its right answers: `answer`, `golds`, and the `row` of the answer."""
     frame = pl.DataFrame({"answer": answers, "golds": golds}, schema_overrides={"golds": pl.List(pl.String)})
     return frame.with_columns(row=pl.int_range(pl.len())).filter(pl.col("golds").list.len() > 0).explode("golds")
 
 
-def measured(answers: pl.Series, gold: pl.Series, names: Sequence[str], golds: pl.Series | None = None) -> pl.DataFrame:
+def measure_answers(
+    answers: pl.Series, gold: pl.Series, names: Sequence[str], golds: pl.Series | None = None
+) -> pl.DataFrame:
     """A column for each name of `MEASURES`, bool, and for `credit`, the largest F1 of words with a right answer
     (float32, 0 for a null answer). The arguments are those of `judge`.
     """
@@ -81,7 +83,7 @@ def _word_credit(answers: pl.Series, gold: pl.Series, golds: pl.Series | None) -
     """The largest F1 of words of each answer with a right one; null without gold."""
     pairs = pl.DataFrame({"answer": answers, "golds": gold}).with_columns(row=pl.int_range(pl.len()))
     if golds is not None:
-        pairs = pl.concat([pairs, _several(answers, golds)], how="diagonal_relaxed")
+        pairs = pl.concat([pairs, _rows_by_right_answer(answers, golds)], how="diagonal_relaxed")
     texts = _as_texts(pairs["answer"], pairs["golds"]).fill_null("")
     distinct = texts.unique(maintain_order=True)
     values = pl.Series("f1", [_word_f1(*pair) for pair in distinct.iter_rows()], dtype=pl.Float32)

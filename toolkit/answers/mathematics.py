@@ -112,7 +112,7 @@ class Mathematics:
         }
         open_ = [pair for pair in wanted if pair not in verdicts]
         if self._cache is not None:
-            remembered = self._cache.get(open_)
+            remembered = self._cache.stored_verdicts(open_)
             self.cached += len(remembered)
             verdicts |= remembered
             open_ = [pair for pair in open_ if pair not in remembered]
@@ -121,7 +121,7 @@ class Mathematics:
             for pair, verdict in zip(open_, pool.map(self._compare_in_worker, open_), strict=True):
                 verdicts[pair] = verdict
                 if self._cache is not None:
-                    self._cache.put(pair, verdict)
+                    self._cache.store_verdict(pair, verdict)
         self._memory |= verdicts
         return {pair: verdicts[pair] for pair in wanted}
 
@@ -270,11 +270,11 @@ class _CompareWorker:
             return None, False
         overran = threading.Event()
 
-        def end() -> None:
+        def kill_on_timeout() -> None:
             overran.set()
             process.kill()
 
-        timer = threading.Timer(limit_s, end)
+        timer = threading.Timer(limit_s, kill_on_timeout)
         timer.daemon = True
         timer.start()
         try:
@@ -306,7 +306,7 @@ class _VerdictCache:
         except (sqlite3.Error, OSError) as error:
             raise FormatError(f"`{path}` can't serve as the cache of comparisons: {error}") from None
 
-    def get(self, pairs: Sequence[Pair]) -> dict[Pair, str]:
+    def stored_verdicts(self, pairs: Sequence[Pair]) -> dict[Pair, str]:
         verdicts = {}
         for pair in pairs:
             row = self._database.execute(
@@ -317,7 +317,7 @@ class _VerdictCache:
                 verdicts[pair] = row[0]
         return verdicts
 
-    def put(self, pair: Pair, verdict: str) -> None:
+    def store_verdict(self, pair: Pair, verdict: str) -> None:
         row = (*pair, self._version, verdict, self._limit_s)
         try:
             self._database.execute("insert or replace into comparisons values (?, ?, ?, ?, ?)", row)

@@ -31,16 +31,17 @@ def main() -> None:
     settings = (package.LatexExtractionConfig(boxed_match_priority=0), package.ExprExtractionConfig())
 
     @lru_cache(maxsize=256)
-    def read(text: str) -> tuple:
+    def parse_answer(text: str) -> tuple:
         return tuple(parse(f"\\boxed{{{text}}}", extraction_config=settings, parsing_timeout=None))
 
-    verify(list(read("\\frac{1}{2}")), list(read("0.5")), timeout_seconds=None)  # the grammar loads on first use
+    # The grammar loads on first use.
+    verify(list(parse_answer("\\frac{1}{2}")), list(parse_answer("0.5")), timeout_seconds=None)
     _write_reply(replies, ["ready"])
     for line in sys.stdin:
         number, reference, answer, seconds = json.loads(line)
         _exit_after(seconds)
         try:
-            same = bool(verify(list(read(reference)), list(read(answer)), timeout_seconds=None))
+            same = bool(verify(list(parse_answer(reference)), list(parse_answer(answer)), timeout_seconds=None))
         except (Exception, RecursionError, MemoryError):
             same = None
         _exit_after(None)

@@ -57,7 +57,7 @@ def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None =
                 "intervention_response": one["text"],
                 "intervention_response_empty": not one["text"] if one["text"] is not None else None,
             })  # fmt: skip
-    return _write(out, rows)
+    return _write_json_lines(out, rows)
 
 
 def export_replay(log: Log, base: str | None, action: str, verifier: str, out: Path, *, pool: str | None = None) -> int:
@@ -83,7 +83,7 @@ def export_replay(log: Log, base: str | None, action: str, verifier: str, out: P
             })  # fmt: skip
     if not rows:
         raise EmptyError(f"no base attempt has both a revision by `{action}` and a score by `{verifier}`")
-    return _write(out, rows)
+    return _write_json_lines(out, rows)
 
 
 def _attempts_and_revisions(
@@ -147,7 +147,6 @@ def _usage_fields(trace: dict[str, Any]) -> dict[str, Any]:
 
 
 def _call_fields(whose: str, trace: dict[str, Any]) -> dict[str, Any]:
-    """The logged columns of a trace's call, other than its tokens."""
     return {f"{whose}_{name}": trace[name] for name in OF_CALL if trace[name] is not None}
 
 
@@ -166,7 +165,7 @@ def _token_count(trace: dict[str, Any]) -> int | None:
     return None if None in counts else sum(counts)
 
 
-def _write(out: Path, rows: list[dict[str, Any]]) -> int:
+def _write_json_lines(out: Path, rows: list[dict[str, Any]]) -> int:
     with out.open("w", encoding="utf-8") as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")

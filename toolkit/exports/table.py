@@ -44,7 +44,6 @@ def export_table(log: Log, out: Path, to: str) -> int:
 
 
 def _flat_rows(log: Log, block: pl.Expr, verifiers: list[str]) -> pl.DataFrame:
-    """The flat table's rows for a block of examples."""
     traces, examples = (_rows(log, table, block) for table in ("traces", "examples"))
     shared = [name for name in examples.columns if name in traces.columns and name != "example_id"]
     examples = examples.rename({name: f"example.{name}" for name in shared})
@@ -117,7 +116,6 @@ def _csv_writer(out: Path) -> Iterator[Write]:
 
 
 def _json_texts(values: pl.Series) -> pl.Series:
-    """The lists or objects of a column as JSON texts."""
     whole = pl.struct(v=pl.col(values.name)).struct.json_encode()
     text = whole.str.strip_prefix('{"v":').str.strip_suffix("}")
     return (

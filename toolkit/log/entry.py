@@ -25,7 +25,7 @@ from toolkit.log.read.log import open_log as open_address
 from toolkit.log.read.query import run_query
 from toolkit.log.write.typed_rows import contract_rows
 from toolkit.log.write.writer import Frame, write_log
-from toolkit.work_places import remove, scratch_folder
+from toolkit.work_places import remove_path, scratch_folder
 
 AnyLog = Log | str | Path | Mapping[str, Any]
 """A log as an argument: an open one, its address, or its tables as frames of polars, pandas or Arrow."""
@@ -71,7 +71,7 @@ def _log_of_frames(tables: Mapping[str, Any], name: str, simulated: bool) -> Log
         except LogError as error:
             raise error if error.problem is None else _problem_in_frames(error.problem, log, frames).error() from None
     except BaseException:
-        remove(folder)
+        remove_path(folder)
         raise
     owner = _FolderOwner()
     weakref.finalize(owner, _clean_up, folder, os.getpid())
@@ -121,7 +121,7 @@ def _problem_in_frames(problem: Problem, log: Log, frames: Mapping[str, Frame]) 
 def _clean_up(folder: Path, process: int) -> None:
     """Removes a folder that this process made; a forked process must not."""
     if os.getpid() == process:
-        remove(folder)
+        remove_path(folder)
 
 
 @checks_arguments(log=f"{WORDS['log']}, or None", files="Parquet files by name")
@@ -163,4 +163,4 @@ def validate_log(log: AnyLog) -> Report:
             raise
         return Report((error.problem,), ())
     finally:
-        remove(folder)
+        remove_path(folder)

@@ -12,7 +12,7 @@ from toolkit.show.figures.heat import Heat, heat_figure
 from toolkit.show.figures.interventions import PlottedBand, bands_figure, outcomes_figure
 from toolkit.show.figures.trade_offs import MethodPoint, trade_offs_figure
 from toolkit.show.ranking.ranking import PolicyRow, Ranked, RankedInput, pareto_front, rank, short_names
-from toolkit.show.ranking.results import RowLimits, frontier_figure, frontier_points, no_frontier, ranked_table
+from toolkit.show.ranking.results import RowLimits, frontier_figure, frontier_points, ranked_table, why_no_frontier
 from toolkit.show.tables.html import SIMULATED
 from toolkit.show.tables.table import Table, table_of
 from toolkit.show.tables.table_content import (
@@ -61,7 +61,6 @@ __all__ = [
     "frontier_points",
     "heat_figure",
     "inches",
-    "no_frontier",
     "outcomes_figure",
     "pareto_front",
     "rank",
@@ -73,6 +72,7 @@ __all__ = [
     "short_names",
     "table_of",
     "trade_offs_figure",
+    "why_no_frontier",
     "write_latex",
     "write_report",
 ]  # fmt: skip

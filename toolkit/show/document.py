@@ -208,7 +208,6 @@ def _unprinted_entries(tables: Mapping[str, Table]) -> str:
 
 
 def _list_entries(text: str) -> list[str]:
-    """The entries of a Markdown list, each without its mark."""
     return [line.removeprefix("- ") for line in text.rstrip().split("\n") if line]
 
 

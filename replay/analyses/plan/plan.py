@@ -263,7 +263,7 @@ def plan(
             )
         variance = difference_variance(difference, within=within, cluster=unit, strata=parts)
         if variance.value > 0:
-            needed = variance.needed(detect * POINT, level=level, power=power)
+            needed = variance.questions_to_show(detect * POINT, level=level, power=power)
             designs.append(PlannedDesign(orders, samples, variance, needed, costs))
     if not designs:
         raise EmptyError(
@@ -296,9 +296,11 @@ def _pilots_of_designs(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Itera
     contents = replay_plan.contents
     means = [_as_mean_over_orders(policy, contents) for policy in pair]
     drawn = _most_traces_drawn_by_pool(pair, contents)
-    movable = any(policy.over_seeded_orders(contents, 1, 0) is not policy for policy in pair)
+    movable = any(policy.as_mean_over_seeded_orders(contents, 1, 0) is not policy for policy in pair)
     in_order = (
-        [policy.over_seeded_orders(contents, 1, seed) for seed in range(ORDERS) for policy in pair] if movable else []
+        [policy.as_mean_over_seeded_orders(contents, 1, seed) for seed in range(ORDERS) for policy in pair]
+        if movable
+        else []
     )
     several = [one.filled(name=str(number)) for number, one in enumerate([*means, *in_order])]
     needs = needs_of_policies(several, contents)
@@ -328,10 +330,10 @@ def _pilots_of_designs(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Itera
 
 def _as_mean_over_orders(policy: Policy, contents: Contents) -> Policy:
     """The policy (resolved) as its exact mean over all orders, else over twenty; unchanged if it has one order."""
-    several = policy.over_seeded_orders(contents, ORDERS, 0)
+    several = policy.as_mean_over_seeded_orders(contents, ORDERS, 0)
     if several is policy or policy.mean_over:
         return policy
-    return policy.over_all_orders() or several
+    return policy.as_mean_over_all_orders() or several
 
 
 def _most_traces_drawn_by_pool(pair: Sequence[Policy], contents: Contents) -> dict[str, int]:

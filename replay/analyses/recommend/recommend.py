@@ -41,8 +41,8 @@ from toolkit.stats import (
     PairedInterval,
     Settings,
     check_margin,
-    not_worse,
     paired_interval,
+    rules_out_loss,
     simultaneous_level,
     unit_numbers,
 )
@@ -138,9 +138,9 @@ class _PairedEvidence:
             return None
         if above and bound < 0:  # a loss is ruled out
             fewest = (fewest_examples(-bound) or 0) * interval.n // self.count_units(interval.n)
-            return interval.variance.needed_to_keep(interval.difference, -bound, fewest, interval.level)
+            return interval.variance.questions_to_keep(interval.difference, -bound, fewest, interval.level)
         distance = interval.difference - bound if above else bound - interval.difference
-        return interval.variance.needed(distance, level=interval.level, error=interval.variance.mean_error)
+        return interval.variance.questions_to_show(distance, level=interval.level, error=interval.variance.mean_error)
 
     def count_units(self, examples: int) -> int:
         """How many clusters there are; without clusters, how many examples."""
@@ -171,7 +171,7 @@ class _PairedEvidence:
         many = np.arange(pairs, FEW_PAIRS + 1)
         gained = np.rint(interval.gained * many / pairs)
         small = (exact_p_value(gained, many - gained, share) < 1 - self.settings.level) | (many == FEW_PAIRS)
-        return needed.at_least(math.ceil(interval.n * many[np.argmax(small)] / pairs))
+        return needed.raised_to(math.ceil(interval.n * many[np.argmax(small)] / pairs))
 
     def compare_longer_budgets(
         self, budgets: Mapping[str, Outcomes], base: tuple[str, Outcomes], best: str, rival: Outcomes
@@ -240,7 +240,7 @@ class _PairedEvidence:
                 fewer = flips.high is not None and flips.high < 0 and self.agrees_with_exact_test(flips)
                 policy_flips, pool_flips = (100 * self.weighted_mean(one["flip"]) for one in (policy, pool))
                 halved = f"{_interval_in_points(flips, exact=True)} from half of these"
-                sentence += f"; flips {policy_flips:.2f} % to {whose} {pool_flips:.2f} %, {halved}"
+                sentence += f"; it flips {policy_flips:.2f} % of questions, {whose} {pool_flips:.2f} %: {halved}"
                 both = [
                     self.questions_to_claim(flips, above=False, share=HALVED),
                     self.questions_to_clear(gained, -self.margin, above=True),
@@ -296,7 +296,6 @@ class _PairedEvidence:
         return evidence, beaten
 
     def _is_positive(self, interval: PairedInterval) -> bool:
-        """Whether a difference is shown to be above 0."""
         return interval.low is not None and interval.low > 0 and self.agrees_with_exact_test(interval)
 
     def larger_vote_sentence(self, votes: Mapping[str, Outcomes], best: str, rival: Outcomes) -> tuple[str, ...]:
@@ -437,7 +436,7 @@ class _PairedEvidence:
         return f"{verb} worse by more than {self._margin_text()}"
 
     def _is_not_worse(self, interval: PairedInterval) -> bool:
-        return interval.low is not None and not_worse(interval.low, self.margin, self.count_units(interval.n))
+        return interval.low is not None and rules_out_loss(interval.low, self.margin, self.count_units(interval.n))
 
 
 def _signed_points(points: float) -> str:
@@ -552,7 +551,7 @@ def recommend(
     log, file = open_log(log), load_policies(policies, rules)
     compared = tuple(
         replace(policy, against=base)
-        if {policy.name, policy.sweep} & set(parts["budgets"]) and not policy.flips_against and policy.name != base
+        if {policy.name, policy.sweep} & set(parts["budgets"]) and not policy.flip_baseline_name and policy.name != base
         else policy
         for policy in file.policies
     )

@@ -59,7 +59,7 @@ from toolkit.show.document import Document, PlacedFigure, PlacedTable, Section, 
 from toolkit.show.drawing.style import save_figure
 from toolkit.show.ranking.one_column import one_column
 from toolkit.show.ranking.ranking import UNLIKE, cell_of
-from toolkit.show.ranking.results import best_policy, cheapest_within, main_finding, percent_text
+from toolkit.show.ranking.results import best_policy_sentences, cheapest_policy_sentences, main_finding, percent_text
 from toolkit.show.tables.html import bullet_list, paragraph
 from toolkit.show.tables.latex import COLUMN
 from toolkit.stats.curves.arrays import Interval
@@ -189,7 +189,7 @@ def _single_attempt_to_add(
 
 
 def _best_policy_sentences(result: Result, results: RankedInput) -> Iterator[str]:
-    sentences = [*best_policy(results)]
+    sentences = [*best_policy_sentences(results)]
     if sentences:
         yield " ".join(sentences)
     else:
@@ -292,7 +292,7 @@ def _cheapest_policy_sentence(result: Result, results: RankedInput) -> Iterator[
     baseline = rows.get(str(results.baseline))
     if baseline is None or len(rows) < 2 or not results.quality.share or results.quality.cost:
         return
-    sentences = [*cheapest_within(results)]
+    sentences = [*cheapest_policy_sentences(results)]
     if not results.same_calls:
         yield from (f"{_as_sentence(note.text)}." for note in result.notes if note.code in UNLIKE)
     elif sentences:

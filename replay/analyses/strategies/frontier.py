@@ -209,7 +209,6 @@ def front_of_strategies(
 
 
 def _settings_by_strategy(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list[_StrategySetting]]:
-    """Every setting of each strategy, with its cost and accuracy on some examples."""
     for strategy, values in on.plain.items():
         means = zip(on.n.tolist(), values.mean(axis=0).tolist(), strict=True)
         yield [_StrategySetting(strategy, float(n), mean, n=n) for n, mean in means]
@@ -274,7 +273,6 @@ def _front_rows(
     settings: Settings,
     strata: Strata | None,
 ) -> Iterator[tuple[object, ...]]:
-    """Rows of the front, on the examples that it was not chosen on."""
     outcomes = [point.correctness_and_samples(on, scores) for point in points]
     names = [str(number) for number in range(len(points))]
     ids = on.examples["example_id"].to_numpy()

@@ -12,7 +12,7 @@ from replay.runs.compare.compared import EXAMPLES, FIX, FLIP, METRICS, OTHER, PA
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.saved.display import policy_row
 from replay.runs.saved.findings import Findings
-from toolkit.columns import OutcomeColumn, cost_named, costs_called
+from toolkit.columns import OutcomeColumn, cost_named, cost_names_for_users
 from toolkit.errors import (
     InvalidError,
     LimitError,
@@ -234,7 +234,7 @@ def _cost_by_policy(
     known = {metric.name: number for number, metric in enumerate(sample.metrics) if sample.has_value[number].any()}
     column = cost_named(cost, columns, known.__contains__)
     if column.metric not in known:
-        there = costs_called([one for one in columns if one.metric in known])
+        there = cost_names_for_users([one for one in columns if one.metric in known])
         raise UnknownError(f"no policy has a value of `{cost}`; {suggest(cost, there)}")
     number = known[str(column.metric)]
     rows = zip(names, sample.estimates[number].tolist(), sample.has_value[number].tolist(), strict=True)

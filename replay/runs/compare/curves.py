@@ -264,7 +264,6 @@ def curve_pairs(pools: Sequence[_PoolCurves], settings: Settings) -> pl.DataFram
 
 
 def _pairs_within_pool(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
-    """Differences between curves of one pool."""
     steps = sorted({curve.k for curve in pool_curves.plan if curve.k > 1})
     lines = [
         [i for i, curve in enumerate(pool_curves.plan) if curve.k == k and _counts_gold_answers(curve)] for k in steps

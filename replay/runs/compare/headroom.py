@@ -277,7 +277,7 @@ def headroom(
         baseline = single_attempt_policy(result.policies, summariser.baseline) or summariser.baseline
     if baseline is not None:
         require_known(baseline, names, f"no policy is named `{baseline}`")
-    settings, store = summariser.settings, summariser.outcomes.statistics().only([CORRECT])
+    settings, store = summariser.settings, summariser.outcomes.statistics().only_columns([CORRECT])
     summary = summarise(store, names, baseline=oracle, leaders=(), columns=result.columns, settings=settings)
     behind = summary.comparisons.filter(metric=ACCURACY, baseline=oracle)
     regrets = behind.select(

@@ -306,7 +306,7 @@ class _HalvesOfOrders:
     @classmethod
     def halves_of_policies(cls, policies: Sequence[Policy]) -> _HalvesOfOrders:
         whole = tuple(one.filled(against=None) for one in policies)
-        halves = [one.over_half_of_orders() or (one, 0.0) for one in whole]
+        halves = [one.as_mean_over_half_of_orders() or (one, 0.0) for one in whole]
         first = tuple(half.filled(name=f"{half.name}, half") if share else half for half, share in halves)
         return cls(whole, first, np.array([[share] for _, share in halves]))
 

@@ -308,7 +308,6 @@ def _count_text(number: float, what: str, form: str = "g") -> str:
 
 
 def _texts_of_stages(stages: Iterable[ExplanationStage], logged: pl.DataFrame) -> pl.DataFrame:
-    """The texts of the traces that stages looked at, each once, in their order."""
     seen = list(dict.fromkeys(trace for stage in stages for trace in stage.traces))
     traces = pl.DataFrame(seen, schema={"of": pl.String, "sample": logged.schema["sample"]}, orient="row")
     return traces.join(

@@ -16,7 +16,7 @@ from replay.runs.saved.provenance import PolicyRecord
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import ConflictError, EmptyError, RequiredError, UnsuitableError, argument, counted, require_known
 from toolkit.log import Log, collect
-from toolkit.show import Ranked, frontier_figure, no_frontier, rank
+from toolkit.show import Ranked, frontier_figure, rank, why_no_frontier
 from toolkit.show.drawing.page import fit_on_page
 from toolkit.show.figures.forest import PolicyDifference, forest_figure
 from toolkit.show.figures.gap_bars import PolicyGap, gap_figure
@@ -70,7 +70,7 @@ def frontier_data(request: FigureRequest) -> FigureData:
         names = requested_policies(request, whole.policies)
         results = replace(whole, policies=tuple(policy for policy in whole.policies if policy.name in names))
         note = f"front of the {len(names)} of {counted(len(whole.policies), 'policy', 'policies')} shown"
-    reason = no_frontier(results)
+    reason = why_no_frontier(results)
     if reason:
         raise EmptyError(f"there is no figure: {reason}")
 
@@ -83,7 +83,6 @@ def frontier_data(request: FigureRequest) -> FigureData:
 
 
 def _figure_labels(result: Findings) -> dict[str, str]:
-    """Policy -> the label that figures give it."""
     return short_names([policy_row(policy) for policy in result.policies], always=True)
 
 
@@ -428,9 +427,8 @@ def _always_policy(result: Findings, gate: str) -> str:
 
 
 def _base_accuracies(result: Findings, names: Sequence[str]) -> dict[str, tuple[float, float | None, float | None]]:
-    """Accuracy of the bases of some policies, with limits."""
     summariser = result.summariser
-    store = summariser.outcomes.statistics().only([BASE])
+    store = summariser.outcomes.statistics().only_columns([BASE])
     numbers = [summariser.names.index(name) for name in names]
     column = OutcomeColumn(BASE, rate=True, quality=True)
     summary = summarise(

@@ -85,7 +85,6 @@ def write_figure(data: FigureData, out: Path, width: float, title: str, simulate
 
 
 def _figure_paths(out: Path) -> list[Path]:
-    """The files of a figure, the CSV last."""
     if not out.suffix:
         return [out.with_name(f"{out.name}.{one}") for one in (*FORMATS, "csv")]
     if out.suffix[1:] not in FORMATS:

@@ -88,7 +88,6 @@ def _score_groups_read(request: FigureRequest, groups: list[Group]) -> list[Grou
 
 
 def _texts_in_settings(value: Any) -> Iterator[str]:
-    """Every text in settings, however deep."""
     if isinstance(value, Mapping):
         value = [*value.values()]
     if isinstance(value, str):

@@ -23,7 +23,7 @@ from toolkit.errors import ThinkbackError, counted
 from toolkit.printable import printable
 from toolkit.show import SIMULATED, RankedInput, Table, ranked_table, short_names
 from toolkit.show.ranking.ranking import Ranked, rank, swept_text
-from toolkit.show.ranking.results import main_finding, no_frontier
+from toolkit.show.ranking.results import main_finding, why_no_frontier
 from toolkit.show.tables.table_content import DASH, TableColumn
 from toolkit.stats.many.compare import ACCURACY
 
@@ -51,7 +51,7 @@ def result_data(result: Findings, folder: SavedFolder, name: str) -> Json:
         "takeaway": None if sentence is None else _in_plain_text(sentence), "basis": sentences_on_basis(result),
         "n": result.statistics.n, "level": result.summariser.settings.level, "metric": result.summariser.metric,
         "cost": str(results.cost.metric), "metrics": [*_metric_entries(results, rows)],
-        "noFront": no_frontier(results) if rows else "the result has no policy",
+        "noFront": why_no_frontier(results) if rows else "the result has no policy",
         "table": {"columns": [], "rows": []} if table is None else _table_data(table, results),
         "policies": [*_policy_entries(result, rows, number)], "baseline": number.get(result.baseline or ""),
         "leader": number.get(result.leader or ""), "pairs": _pair_differences(result, results, rows, number),

@@ -193,7 +193,6 @@ def _first_step_that_looks_ahead(rule: Rule, seen: Prefix) -> int | None:
 
 
 def _depends_on_other_examples(rule: Rule, seen: Prefix) -> bool:
-    """Whether a rule's value on an example depends on which other examples there are."""
     whole = rule.decide_checked(seen)
     examples = len(whole)
     parts = [slice(0, None, 2), slice(1, None, 2), *(slice(e, e + 1) for e in range(min(examples, 8)))]

@@ -50,7 +50,6 @@ def resolve_policies(
 
 
 def _policies_by_verifier(policies: Sequence[Policy], contents: Contents) -> dict[str, list[str]]:
-    """Verifier -> the names of the policies that read it."""
     readers: dict[str, list[str]] = {}
     for policy in policies:
         for verifier in sorted({name for _, name in policy.needs(contents).scores}):

@@ -60,7 +60,7 @@ def _order_variances(
     log: Log, contents: Contents, policies: Sequence[Policy], examples: pl.DataFrame, baseline: str | None
 ) -> _OrderVariances:
     """Variances of the differences between policies as they are, and between their means over all orders."""
-    in_order = ((policy.name, one) for policy in policies if (one := policy.over_all_orders()) is not None)
+    in_order = ((policy.name, one) for policy in policies if (one := policy.as_mean_over_all_orders()) is not None)
     exact = dict(itertools.islice(in_order, MOST_POLICIES))
     some = examples.gather_every(max(len(examples) // MOST_COMPARED, 1)).head(MOST_COMPARED)
     if not exact or len(some) < FEWEST_COMPARED:
@@ -147,8 +147,8 @@ def _in_one_and_over_all_orders(
     """Variances of the difference of two policies in one order of the traces, as `thinkback plan` takes it from seeded
     ones, and over all; None where too few questions are judged, or the order makes no difference.
     """
-    exact = [policy.over_all_orders() or policy for policy in pair]
-    seeded = [policy.over_seeded_orders(contents, 1, seed) for seed in range(ORDERS) for policy in pair]
+    exact = [policy.as_mean_over_all_orders() or policy for policy in pair]
+    seeded = [policy.as_mean_over_seeded_orders(contents, 1, seed) for seed in range(ORDERS) for policy in pair]
     named = [policy.filled(name=str(number), against=None) for number, policy in enumerate([*exact, *seeded])]
     parts = [correctness_of_policies(on) for on in evaluators_by_block(log, contents, named, examples, "orders")]
     values, units = np.concatenate(parts, axis=1), unit_numbers(resampling_units(examples))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from replay.engine.outcome import Outcome
 from toolkit.stats.metrics.spill import Floats, Ints, SpilledTable
-from toolkit.stats.metrics.ways import Rows, Ways
+from toolkit.stats.metrics.ways import Rows, SharedOutcomes
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +20,7 @@ class OutcomeGroup:
 
     versions: Ints
     outcomes: tuple[Outcome, ...]
-    ways: Ways | None = None
+    ways: SharedOutcomes | None = None
 
     @property
     def examples(self) -> NDArray[np.int32] | slice:
@@ -36,7 +36,7 @@ def group_outcomes(outcomes: Sequence[tuple[Outcome, Ints | None]]) -> Iterator[
             sharing.setdefault(id(outcome), []).append(number)
     grouped_numbers: set[int] = set()
     for numbers in sharing.values():
-        ways = Ways.of(np.stack([np.asarray(outcomes[number][1]) for number in numbers]))
+        ways = SharedOutcomes.from_rows(np.stack([np.asarray(outcomes[number][1]) for number in numbers]))
         if ways is not None and len(numbers) > 1:
             outcome = outcomes[numbers[0]][0]
             whole = len(ways[1]) == len(outcome.reason) and bool((np.diff(ways[1]) == 1).all())
@@ -56,7 +56,7 @@ class _GroupTables:
     """The columns of one group: (versions, E) each, or (1, W) with the ways of its versions."""
 
     versions: Ints
-    ways: Ways | None
+    ways: SharedOutcomes | None
     columns: Mapping[str, SpilledTable]
 
     def values(self, name: str, rows: Ints, start: int, stop: int) -> Floats:
@@ -64,13 +64,13 @@ class _GroupTables:
         column = self.columns[name]
         if self.ways is None:
             return column.rows(rows, start, stop)
-        return column.rows(np.zeros(1, np.int64))[0][self.ways.places(rows)[:, start:stop]]
+        return column.rows(np.zeros(1, np.int64))[0][self.ways.outcome_of_each_example(rows)[:, start:stop]]
 
     def rows(self, rows: Ints, start: int, stop: int) -> Ints:
         """The numbers of the outcomes of versions and examples, (rows, examples)."""
         if self.ways is None:
             return rows[:, None] * self.width + np.arange(start, stop)
-        return self.ways.places(rows)[:, start:stop].astype(np.int64)
+        return self.ways.outcome_of_each_example(rows)[:, start:stop].astype(np.int64)
 
     def at_rows(self, name: str, rows: Rows) -> Floats:
         """A column of the outcomes with these numbers (N,)."""

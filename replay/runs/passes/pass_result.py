@@ -123,7 +123,7 @@ class PassResult:
                 ENDING: _nan_where_null(np.stack([o.ending for o in group.outcomes]), MIXED),
                 WORD: _nan_where_null(number[words[id(group)]], -1),
             }
-            return {name: self.keeper.keep(table) for name, table in tables.items()}
+            return {name: self.keeper.store_table(table) for name, table in tables.items()}
 
         self.blocks.append(
             PassBlock(
@@ -191,7 +191,7 @@ def _nan_where_null(values: np.ndarray, null: int) -> Floats:
 
 
 def _row_shares(group: OutcomeGroup) -> RowShares | None:
-    """The shares of the versions that are means over two or more rows; None without any."""
+    """The share of each row in the outcomes that are means over several rows; None where no version has such."""
     parts = []
     for number, outcome in zip(group.versions.tolist(), group.outcomes, strict=True):
         if (outcome.rows > 1).any():
@@ -206,7 +206,6 @@ def _row_shares(group: OutcomeGroup) -> RowShares | None:
 
 
 def _block_tally(block: LogBlock, versions: PolicyVersions, outcomes: Sequence[Outcome]) -> _BlockTally:
-    """The counts of a block beside its outcomes."""
     remarks: dict[int, Counter[tuple[RemarkKind, str]]] = {}
     lacking: dict[tuple[int, str, str], bytes] = {}
     interned: dict[bytes, bytes] = {}

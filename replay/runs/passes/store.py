@@ -88,7 +88,6 @@ class _CoveredChunk:
         return [known.get(label, -1) for label in self.labels or ()]
 
     def _label_shares(self, word: int, policies: Ints, start: int, stop: int) -> Floats:
-        """The share of a word among the predictions."""
         words = self.reported.values(self.block.tables, WORD, policies, self.first, start, stop)
         values = (words == word).astype(float)
         shares = self.block.shares
@@ -153,7 +152,6 @@ class CoveredOutcomes:
             yield pl.DataFrame(series, schema={name: self.schema[name] for name in wanted})
 
     def _chunk_column(self, name: str, chunk: _CoveredChunk, names: pl.Series, chosen: Ints) -> pl.Series:
-        """One column of a chunk, policy after policy."""
         size = chunk.size
         if name == "policy":
             return names.gather(np.repeat(chosen, size))

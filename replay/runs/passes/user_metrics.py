@@ -22,7 +22,7 @@ from toolkit.errors import (
 from toolkit.notes import note
 from toolkit.settings import check, setting
 from toolkit.stats import Settings, Summary
-from toolkit.stats.metrics.metrics import catalogue
+from toolkit.stats.metrics.metrics import metrics_of_run
 
 REDUCTION = "reduction:"
 """Prefix of the names of reductions in `comparisons`."""
@@ -118,7 +118,7 @@ def check_ranking(
     column = next((one for one in columns if one.computed == "ratio" and one.metric == metric), None)
     if column is None:
         return
-    entries = catalogue(list(outcomes), labels, settings, SECONDS, columns)
+    entries = metrics_of_run(list(outcomes), labels, settings, SECONDS, columns)
     lacking = _ratio_parts_without_values(column, {entry.name for entry in entries})
     if lacking:
         raise EmptyError(f"policies cannot be ranked by `{metric}`: no policy has {listed(lacking)}")

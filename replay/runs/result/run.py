@@ -33,7 +33,7 @@ from replay.runs.saved.findings import RunSource, Summariser
 from replay.runs.saved.provenance import PolicyRecord, policy_record, software_versions, usual_baseline
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
-from toolkit.columns import OutcomeColumn, cost_named, costs_called, metric_column, with_columns
+from toolkit.columns import OutcomeColumn, cost_named, cost_names_for_users, metric_column, with_columns
 from toolkit.errors import (
     InvalidError,
     LimitError,
@@ -230,7 +230,7 @@ def _check_ranking_metric(
     wanted = None if cost is None else cost_named(cost, columns, known.to_list().__contains__)
     if wanted is not None and wanted.metric not in known:
         there = [column for column in columns if column.metric in known]
-        cure = lacking if lacking and wanted.name == PRICE else suggest("", costs_called(there))
+        cure = lacking if lacking and wanted.name == PRICE else suggest("", cost_names_for_users(there))
         raise UnknownError(f"{address}: no policy has a value of `{cost}`; {cure}")
 
 

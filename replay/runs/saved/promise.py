@@ -162,7 +162,7 @@ class PromiseTests:
             variance = difference_variance(gain, cluster=units, strata=strata)
             mean = float(np.nanmean(gain if weight is None else gain * weight))
             fewest = math.ceil(fewest * examples_per_unit)  # of clusters there must be so many
-            needed = variance.needed_to_keep(mean, limit.allowed_loss, fewest, 1 - 2 * ERROR / families)
+            needed = variance.questions_to_keep(mean, limit.allowed_loss, fewest, 1 - 2 * ERROR / families)
             if needed is None:
                 return None
             numbers.append(needed)
@@ -213,7 +213,6 @@ def policy_families(result: Findings) -> dict[str, list[str]]:
 
 
 def _setting_without_numbers(setting: Any) -> Any:
-    """A setting with every number replaced by 0, and without names."""
     if isinstance(setting, Mapping):
         return {key: _setting_without_numbers(value) for key, value in setting.items() if key not in NAMES}
     if isinstance(setting, list | tuple):

@@ -40,7 +40,7 @@ def policy_record(policy: Policy) -> PolicyRecord:
     """A policy as data."""
     return PolicyRecord(
         policy.name, policy.kind, policy.diagnostic, policy.sweep, policy.sweep_size, policy.swept,
-        policy.flips_against, policy.label, _describe_policy(policy), policy.answers,
+        policy.flip_baseline_name, policy.label, _describe_policy(policy), policy.answers,
     )  # fmt: skip
 
 

@@ -170,7 +170,7 @@ class _SavedChunk(UnsharedPart):
         return pl.DataFrame(pl.from_arrow(self.parquet.read_row_group(self.group, columns=columns)))
 
     def _keep_values(self, key: Key, values: Floats) -> None:
-        self.columns[key] = self.keeper.keep(values.reshape(self.policies, -1)[:, self.chosen])
+        self.columns[key] = self.keeper.store_table(values.reshape(self.policies, -1)[:, self.chosen])
 
 
 def _label_shares(rows: pl.DataFrame, labels: tuple[str, ...]) -> Floats:

@@ -210,7 +210,7 @@ def missing_figure_notes(study: Study) -> list[str]:
     sentences = []
     if len(_replayed_methods(study)) < len(VERIFYING):
         sentences.append(_no_figure_note("figure 5.1", bool(_replayed_methods(study)), reasons(study.main.missing)))
-    if unpublished := _unpublished_methods(study):
+    if unpublished := _methods_without_published_point(study):
         text = f"figure 5.1: the thesis has no macro-F1 of {', '.join(unpublished)} on {study.dataset}"
         sentences.append(show.remark("unpublished", text))
     for name, (_, lines) in BUDGETS.items():
@@ -237,7 +237,7 @@ def _no_figure_note(what: str, drawn: bool, reasons: Sequence[str]) -> str:
     return show.remark(NO_FIGURE, f"{what}: {how}: {'; '.join(reasons)}")
 
 
-def _unpublished_methods(study: Study) -> list[str]:
+def _methods_without_published_point(study: Study) -> list[str]:
     """Names methods without a published point, where numbers at the study's cap are published."""
     numbers = study.setting.published
     if numbers is None or study.setting.cap != CAP:

@@ -55,7 +55,6 @@ def study_record(study: Study) -> dict[str, Any]:
 
 
 def _replayed_lines(study: Study) -> Iterator[str]:
-    """Says what was replayed, in lines for the report."""
     run_record, setting = _run_record(study), study.setting
     yield log_line(run_record, study.simulated)
     yield f"data sets: `{study.dataset}`"

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from replay.studies.kit.sheet import Row, Sheet, intervals, words
 from toolkit.show import IntervalCell, NumberWithInterval
-from toolkit.stats import not_worse
+from toolkit.stats import rules_out_loss
 
 
 class Answer(StrEnum):
@@ -53,7 +53,7 @@ def answer_on_loss(difference: _HasLimits, margin: float, units: int) -> Answer:
     """Answers whether a difference is a loss of more than a margin; no where the lower limit rules that out."""
     if difference.low is None or difference.high is None:
         return Answer.UNDECIDED
-    if not_worse(difference.low, margin, units):
+    if rules_out_loss(difference.low, margin, units):
         return Answer.NO
     return Answer.YES if difference.high < -margin else Answer.UNDECIDED
 

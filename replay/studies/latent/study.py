@@ -32,7 +32,7 @@ from toolkit.log import AnyLog, Log, collect, open_log
 from toolkit.log.describe.scored_traces import ScoredTraces, scored_traces
 from toolkit.show import remark
 from toolkit.stats import Interval, PairedInterval, Settings
-from toolkit.stats.curves.roc import InfluencedEstimate, pooled_area
+from toolkit.stats.curves.roc import InfluencedEstimate, pooled_auc
 
 SINGLE = ("avg", "majority", "pass")
 
@@ -605,7 +605,7 @@ def _suffix_aucs(
 ) -> Iterator[SuffixAuc]:
     measured = next((one for one in study.pools if one.pool == pool), study.main)
     traces, level = measured.traces, study.setting.settings.level
-    scores = traces.suffixes_of(range(1, min(LONGEST, traces.longest) + 1))
+    scores = traces.suffixes_of(range(1, min(LONGEST, traces.most_tokens) + 1))
     tokens = [-token for _, token in main.places if token < 0] if main is not None else []
     for length in range(1, min(LONGEST, max([*scores, *tokens], default=0)) + 1):
         states, logprob = None, scores.get(length)
@@ -622,7 +622,7 @@ def _suffix_aucs(
 
 
 def _pooled_auc_of_known(traces: ScoredTraces, score: np.ndarray, known: np.ndarray) -> InfluencedEstimate:
-    return pooled_area(np.where(known, score, np.nan), traces.right, traces.unit, int(traces.unit.max()) + 1)
+    return pooled_auc(np.where(known, score, np.nan), traces.right, traces.unit, int(traces.unit.max()) + 1)
 
 
 def _align_scores_to_traces(traces: ScoredTraces, ids: pl.Series, score: np.ndarray) -> np.ndarray:

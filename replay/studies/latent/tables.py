@@ -170,7 +170,6 @@ COMPARED, WITHIN_QUESTIONS = _auc_sheet(POOLED), _auc_sheet(WITHIN)
 
 
 def _model_names(studies: Studies) -> list[str]:
-    """Names the base models of the measured pools."""
     return sorted({study.models[pool.pool] for study in studies for pool in study.pools if pool.pool in study.models})
 
 

@@ -20,7 +20,7 @@ from toolkit.log.describe.scored_traces import ScoredTraces
 from toolkit.log.describe.verifier_quality import BEST as BEST_SUFFIX
 from toolkit.log.describe.verifier_quality import HONEST, WHOLE, best_scored, signals_of, suffix_lengths
 from toolkit.stats import Interval, PairedInterval, Settings, paired_interval, simultaneous_level, unit_numbers
-from toolkit.stats.curves.roc import InfluencedEstimate, mean_estimate, pooled_area, within_area
+from toolkit.stats.curves.roc import InfluencedEstimate, grouped_auc, mean_estimate, pooled_auc
 
 POOLED, WITHIN = OVER = ("pooled", "within")
 LOGPROB, REFLECTION, FITTED = "logprob", "reflection", "fitted"
@@ -182,8 +182,8 @@ def _verifier_records(log: Log) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _signal_aucs(traces: ScoredTraces, score: np.ndarray) -> dict[str, InfluencedEstimate]:
     size = int(traces.unit.max()) + 1
     return {
-        POOLED: pooled_area(score, traces.right, traces.unit, size),
-        WITHIN: within_area(score, traces.right, traces.example, traces.unit, size),
+        POOLED: pooled_auc(score, traces.right, traces.unit, size),
+        WITHIN: grouped_auc(score, traces.right, traces.example, traces.unit, size),
     }
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from replay.studies.multihop.runs import example_units, joint_cells, mean_cell
-from toolkit.answers.judging import MEASURES, judge, measured
+from toolkit.answers.judging import MEASURES, judge, measure_answers
 from toolkit.log import Log, collect
 from toolkit.show import IntervalCell
 from toolkit.stats import Settings
@@ -122,7 +122,7 @@ def _with_measures(traces: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame
     joined = traces.join(examples.select("example_id", "gold", "golds"), on="example_id", maintain_order="left")
     lacking = [name for name in SCORED_BY if name not in traces.columns]
     if lacking and len(joined):
-        more = measured(joined["answer"].cast(pl.String), joined["gold"], lacking, joined["golds"])
+        more = measure_answers(joined["answer"].cast(pl.String), joined["gold"], lacking, joined["golds"])
         joined = joined.with_columns(more)
     elif lacking:
         joined = joined.with_columns(pl.lit(None, pl.Float64).alias(name) for name in lacking)
@@ -154,7 +154,7 @@ def evidence_of_pool(name: str, reader: str) -> str:
     return name
 
 
-def measure_answers(answers: Answers, settings: Settings) -> list[MeasuredAnswers]:
+def measure_pools(answers: Answers, settings: Settings) -> list[MeasuredAnswers]:
     """Measures every pool; differences are to the first evidence of the same reader and form that is no gold, and hold
     for all at once.
     """

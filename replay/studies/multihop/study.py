@@ -13,7 +13,7 @@ from replay.data.contents import Contents, read_contents
 from replay.runs.compare.curves import curves
 from replay.studies.kit.published import PublishedDataset, published_beside
 from replay.studies.multihop.cases import Cases, choose_cases, main_chains
-from replay.studies.multihop.chains import CHAINS, Answers, MeasuredAnswers, measure_answers, read_answers
+from replay.studies.multihop.chains import CHAINS, Answers, MeasuredAnswers, measure_pools, read_answers
 from replay.studies.multihop.published import WORK
 from replay.studies.multihop.retrieval import Retrieval, retrieve_by_every_ranking, round_pools
 from replay.studies.multihop.selection import HeadroomSplit, Selection, select_in_every_way, split_headroom
@@ -73,7 +73,7 @@ class MultihopStudy:
 
     @cached_property
     def measured(self) -> list[MeasuredAnswers]:
-        return measure_answers(self.answers, self.setting.settings)
+        return measure_pools(self.answers, self.setting.settings)
 
     @cached_property
     def headroom(self) -> list[HeadroomSplit]:

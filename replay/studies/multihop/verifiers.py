@@ -17,7 +17,7 @@ from toolkit.log import Log, collect, source_parts
 from toolkit.show import IntervalCell
 from toolkit.stats import Settings, unit_numbers
 from toolkit.stats.curves.calibration import ClusteredCalibration, clustered_calibration
-from toolkit.stats.curves.roc import pooled_area, within_area
+from toolkit.stats.curves.roc import grouped_auc, pooled_auc
 
 ENCODER, DECODER, PROMPTED, REASONER = ROLES = ("encoder", "decoder", "prompted", "reasoner")
 _PROMPTED = ("listwise", "judge", "reflection")
@@ -133,7 +133,7 @@ def _verifier_quality(verifier: str, pool: AnswerPool, rows: pl.DataFrame, setti
     score, right = rows["score"].to_numpy(), rows["correct"].to_numpy().astype(bool)
     unit = unit_numbers(rows["unit"].to_numpy())
     size = int(unit.max()) + 1
-    areas = pooled_area(score, right, unit, size), within_area(score, right, rows["example_id"].to_numpy(), unit, size)
+    areas = pooled_auc(score, right, unit, size), grouped_auc(score, right, rows["example_id"].to_numpy(), unit, size)
     pooled, within = (
         None if np.isnan(one.estimate) else interval_cell(one.interval(settings.level), 100) for one in areas
     )

@@ -73,7 +73,6 @@ def _cost_points(study: DatasetStudy) -> Collection[Any]:
 
 
 def _fix_and_flip_bars(study: DatasetStudy) -> Collection[Any]:
-    """Returns fixes and flips of every policy that revises."""
     named = study.names
     names = study.replayed(
         [*named.always.values(), *named.selective.values(), *named.policies_not_fitted, *named.samples]

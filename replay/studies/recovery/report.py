@@ -38,7 +38,6 @@ from toolkit.stats import Settings, check_margin
 
 
 def _verdict_lines(study: DatasetStudy) -> Iterator[str]:
-    """Writes a verdict and the sentences that support it, as lines."""
     yield from (remark(code_of(one), f"CAVEAT: {one}.") for one in study.caveats())
     if meaning := study.recommendation.meaning:
         yield meaning
@@ -108,7 +107,6 @@ def study_recovery(
 
 
 def _as_tuple(given: Any) -> tuple[Any, ...]:
-    """Turns one value or several into a tuple."""
     return (given,) if isinstance(given, str | Path | GateFile) else tuple(given)
 
 
@@ -155,7 +153,6 @@ def study_record(study: DatasetStudy) -> dict[str, Any]:
 
 
 def _replayed_lines(study: DatasetStudy) -> Iterator[str]:
-    """Says what was replayed, in lines for the report."""
     setting, roles, provenance = study.setting, study.roles, study.result.provenance
     yield log_line(provenance, study.simulated)
     yield f"examples: {provenance.get('where')}; {study.result.statistics.n:,} are compared"

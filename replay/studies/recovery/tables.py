@@ -45,7 +45,6 @@ from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 
 
 def _heading_of_metric(metric: str) -> str:
-    """Returns the heading of a metric's column in all tables."""
     return metric_column(metric).heading
 
 

@@ -23,7 +23,7 @@ from toolkit.imports.map.mapping import ImportMapping
 from toolkit.imports.rows.sorted_rows import Prepared, sort_rows
 from toolkit.imports.rows.source_table import SourceTable
 from toolkit.imports.rows.sources import SourceList, SourceRules, find_sources, read_beside, read_files, source_blocks
-from toolkit.work_places import remove
+from toolkit.work_places import remove_path
 
 WHOLE_BYTES = 96 * 2**20
 """A source up to this size is read at once."""
@@ -125,7 +125,7 @@ def _sorted_parts(
     except _LooksAtOtherRows:
         order = None
     if order is None:
-        remove(folder)
+        remove_path(folder)
         return None
     rows, read = order
     _check_rows(plan, files, read, opened, rows.rows)

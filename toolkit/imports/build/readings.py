@@ -169,7 +169,7 @@ def _likely_cure(
     return None
 
 
-def _likely_form(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> _SettingsCure | None:
+def _likely_answer_kind(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> _SettingsCure | None:
     """The kind of answer in whose normal form several wrong answers of a sample equal their gold; None without one.
 
     `others` are traces that are right: a kind by which these are wrong is for the sample's files alone.
@@ -306,7 +306,7 @@ class _DoubtfulGroup:
 
     @property
     def group_text(self) -> str:
-        names = [f"`{_short(dataset)}` in pool `{_short(pool)}`" for dataset, pool in self.places]
+        names = [f"`{_shorten(dataset)}` in pool `{_shorten(pool)}`" for dataset, pool in self.places]
         if len(names) < 2:
             return f" of {names[0]}" if names else ""
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
@@ -354,9 +354,9 @@ class Readings(_ReadCounts):
             share = f"{self.right / self.judged:.1%}".replace("%", " %")
             yield note("right", f"right: {self.right:,} of {counted(self.judged, 'judged trace')} ({share})")
         for one in self.wrong:
-            read = f"`{_short(one.answer)}`" if one.answer is not None else f"none in `{_text_end(one.text)}`"
+            read = f"`{_shorten(one.answer)}`" if one.answer is not None else f"none in `{_text_end(one.text)}`"
             whose = ", by the source's verdict" if one.answer is not None and one.answer == one.gold else ""
-            yield note("wrong", f"wrong: {_short(one.example_id)}: answer {read}, gold `{_short(one.gold)}`{whose}")
+            yield note("wrong", f"wrong: {_shorten(one.example_id)}: answer {read}, gold `{_shorten(one.gold)}`{whose}")
         for doubt in self.doubts:
             yield warning("doubtful_reading", f"{_doubt_text(doubt)}: {doubt.cure or self._advice}")
         if self.unnamed:
@@ -369,8 +369,8 @@ class Readings(_ReadCounts):
             yield note(
                 "form_alone",
                 f"{self.values.count:,} {differ} from gold in form alone (a unit, a base or percent), as "
-                f"`{_short(self.values.answer)}` from `{_short(self.values.gold)}`: judges such as math-verify take "
-                "them, and so does `--set answers.judge=form`",
+                f"`{_shorten(self.values.answer)}` from `{_shorten(self.values.gold)}`: judges such as math-verify "
+                "take them, and so does `--set answers.judge=form`",
             )
         if self.idle:
             what = "`answers.read` changes no answer: it reads the mapped answer"
@@ -406,13 +406,13 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
     sampled = _TraceSample(opened, traces, datasets.select("example_id", "gold"))
     groups = sampled.counts()
     every = _ReadCounts(*(int(groups[name].sum()) for name in _COUNTS))
-    doubts, looked_at = list(_doubts(groups)), list[_DoubtfulGroup]()
+    doubts, looked_at = list(_doubtful_groups(groups)), list[_DoubtfulGroup]()
     if every.doubtful or doubts:
         together = not doubts or (every.doubtful and _may_rejudge(mapping, every))
         whole = _with_cure(sampled, _DoubtfulGroup(every, (), None) if together else _joined_doubt(doubts), mapping)
         looked_at = _separate_doubts(sampled, doubts, mapping, whole) if len(doubts) > 1 else []
         doubts, looked_at = (doubts, looked_at) if looked_at else ([whole], [whole])
-    cures = [_with_reach(sampled, doubt, doubts, mapping) for doubt in _join_equal_cures(looked_at)[:_NAMED]]
+    cures = [_with_reach_of_cure(sampled, doubt, doubts, mapping) for doubt in _join_equal_cures(looked_at)[:_NAMED]]
     meant = pl.any_horizontal([doubt.group_condition for doubt in doubts]) if doubts else pl.lit(True)
     compares = mapping.answers.judge == "equal" and not _has_verdicts(mapping)
     text = _text_setting(mapping) if mapping.answers.read and not reread else None
@@ -428,7 +428,7 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
     )
 
 
-def _doubts(groups: pl.DataFrame) -> Iterator[_DoubtfulGroup]:
+def _doubtful_groups(groups: pl.DataFrame) -> Iterator[_DoubtfulGroup]:
     """Yields a doubt for each pool of a data set that is doubtful, the largest first."""
     for row in groups.sort("traces", "dataset", "pool", descending=[True, False, False]).iter_rows(named=True):
         counts = _ReadCounts(*(row[name] for name in _COUNTS))
@@ -471,7 +471,7 @@ def _joined_doubt(doubts: Sequence[_DoubtfulGroup]) -> _DoubtfulGroup:
     return _DoubtfulGroup(counts, tuple(place for one in doubts for place in one.places), cure)
 
 
-def _with_reach(
+def _with_reach_of_cure(
     sampled: _TraceSample, doubt: _DoubtfulGroup, every: Sequence[_DoubtfulGroup], mapping: ImportMapping
 ) -> _DoubtfulGroup:
     """The doubt with the `reach` of its cure filled in, which is needed where there are several doubts."""
@@ -494,7 +494,7 @@ def _form_cure(sampled: _TraceSample, doubted: pl.Expr, mapping: ImportMapping) 
     answered = ~doubted & _PLAIN & pl.col("answer").is_not_null()
     sample = sampled.spread_sample(answered & ~pl.col("correct").fill_null(True), _TRIED, _EACH)
     others = sampled.spread_sample(answered & pl.col("correct"), _TRIED, 1)
-    return _likely_form(sample, others, mapping)
+    return _likely_answer_kind(sample, others, mapping)
 
 
 @dataclass(frozen=True)
@@ -548,7 +548,7 @@ class _TraceSample:
         return rows.join(self.gold, on="example_id", how="left").sort("example_id", "trace_id")
 
 
-def _short(text: str | None) -> str:
+def _shorten(text: str | None) -> str:
     if text is None:
         return "(none)"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"

@@ -20,21 +20,21 @@ from toolkit.imports.build.readings import Readings, check_readings
 from toolkit.imports.build.traces import (
     count_behind_gaps,
     feature_rows,
-    further_rows,
+    further_table_rows,
     index_traces,
     trace_columns,
     verifier_rows,
 )
 from toolkit.imports.map.expressions import EXAMPLE, EXTRA, ROW, SourceRows
 from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, read_mapping
-from toolkit.imports.map.opening import counted_from_zero, is_constant
+from toolkit.imports.map.opening import is_constant, list_place_notes
 from toolkit.log import LogError, schema_of
 from toolkit.log.write.sealing import seal_folder
 from toolkit.log.write.shard_files import write_shards
 from toolkit.log.write.writer import ROWS_PER_SHARD, sorted_blocks
 from toolkit.notes import WARNING, remark
 from toolkit.show.tables.html import bullet_list
-from toolkit.work_places import remove
+from toolkit.work_places import remove_path
 
 _ROWS = ".rows"
 """The folder, within the log, for files of an unfinished import; readers ignore it for the dot in its name."""
@@ -162,12 +162,12 @@ def import_table(
         except LogError as error:
             place = _source_place(error, shards, lambda number: _build_part(source, number, plan, rejudge))
             raise InvalidError(f"what mapping `{plan.file}` makes breaks the log's rules: {place}") from None
-        remove(folder / _ROWS)
-    return _report(Path(out), title, source, counts, plan, rejudge)
+        remove_path(folder / _ROWS)
+    return _import_report(Path(out), title, source, counts, plan, rejudge)
 
 
 @dataclass(frozen=True)
-class _Part:
+class _ImportedPart:
     """The result for a part of the rows: tables of the log, traces with their source rows, the source row of each row
     of further tables, and counts.
     """
@@ -179,13 +179,13 @@ class _Part:
     counts: Mapping[str, int]
 
 
-def _build_part(source: SourceParts, number: int, plan: ImportMapping, rejudge: bool) -> _Part:
+def _build_part(source: SourceParts, number: int, plan: ImportMapping, rejudge: bool) -> _ImportedPart:
     """Builds the tables of the log from part `number` of the source, which has all rows of its examples."""
     rows = source.part(number)
     examples = make_examples(rows, plan, source.several)
     numbers = pl.int_range(rows.frame.height, eager=True)
     marked = replace(rows, frame=rows.frame.with_columns(numbers.alias(ROW), examples.ids.alias(EXAMPLE)))
-    further = {name: further_rows(marked, name, tables) for name, tables in plan.rows.items()}
+    further = {name: further_table_rows(marked, name, tables) for name, tables in plan.rows.items()}
     places = {name: frame["row"] for name, frame in further.items()}
     tables = {"examples": examples.table, **{name: frame.drop("row") for name, frame in further.items()}}
     counts, traces = dict(examples.counts), pl.DataFrame()
@@ -193,11 +193,13 @@ def _build_part(source: SourceParts, number: int, plan: ImportMapping, rejudge: 
         solved = index_traces(marked, plan, [trace_columns(marked, plan, group) for group in range(len(plan.traces))])
         judged = judge_traces(marked, plan, with_answers(solved.frame, plan), examples.table, rejudge)
         traces = judged.frame
-        tables |= _tables(rows, plan, traces, source.count == 1)
+        tables |= _log_tables(rows, plan, traces, source.count == 1)
         counts |= {**solved.counts, **judged.counts, "behind_gaps": count_behind_gaps(traces)}
         counts["veiled"] = counts["opaque_answers"] - counts["undecided"]
     counts |= {name: table.height for name, table in tables.items()}
-    return _Part(marked, {name: table for name, table in tables.items() if table.height}, traces, places, counts)
+    return _ImportedPart(
+        marked, {name: table for name, table in tables.items() if table.height}, traces, places, counts
+    )
 
 
 def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
@@ -224,7 +226,7 @@ def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
         )
 
 
-def _source_place(error: LogError, shards: Mapping[str, tuple[int, int]], part: Callable[[int], _Part]) -> str:
+def _source_place(error: LogError, shards: Mapping[str, tuple[int, int]], part: Callable[[int], _ImportedPart]) -> str:
     """A log error's message, with the source row of the faulty row. `shards`: part and block of each shard."""
     fault = error.problem
     if fault is None or fault.row is None or fault.file not in shards:
@@ -241,11 +243,11 @@ def _source_place(error: LogError, shards: Mapping[str, tuple[int, int]], part: 
         row = source_part.traces.filter(pl.col(key) == source_part.tables[table][at, key])["row"].min()
     else:
         row = source_part.rows.frame.filter(pl.col(EXAMPLE) == source_part.tables[table][at, key])[ROW].min()
-    place = source_part.rows.place(int(row)) if isinstance(row, int) else "in the source"
+    place = source_part.rows.row_place(int(row)) if isinstance(row, int) else "in the source"
     return f"`{table}.{fault.column}` {place}: {fault.message}"
 
 
-def _tables(rows: SourceRows, plan: ImportMapping, frame: pl.DataFrame, alone: bool) -> dict[str, pl.DataFrame]:
+def _log_tables(rows: SourceRows, plan: ImportMapping, frame: pl.DataFrame, alone: bool) -> dict[str, pl.DataFrame]:
     """The log's traces, and what hangs on them: verifications or features without rows are left out. `alone`: no other
     rows come.
     """
@@ -277,7 +279,7 @@ def _agree_with_count(words: str, count: int) -> str:
     return re.sub(r"\[([^|\]]*)\|([^\]]*)\]", r"\1" if count == 1 else r"\2", words)
 
 
-def _report(
+def _import_report(
     out: Path, title: str, source: SourceParts, counts: Counter[str], plan: ImportMapping, rejudge: bool
 ) -> ImportReport:
     every = not counts["repeats_single"] and counts["repeats_ordered"] > 2
@@ -296,7 +298,7 @@ def _report(
         for code, count in numbers.items()
         if count
     ]
-    notes += counted_from_zero(plan)
+    notes += list_place_notes(plan)
     if source.left_out:
         does = "does" if source.left_out == 1 else "do"
         text = f"{counted(source.left_out, 'file')} {does} not fit the mapping's `path`: left out"

@@ -64,8 +64,8 @@ def _with_parent_slot(frame: pl.DataFrame, rows: SourceRows, parent: Values) -> 
     """Adds `of_pool` and `of_index`, pool and sample index of a revision's parent, where the mapping gives them."""
     if not parent:
         return frame
-    pool = rows.typed("traces.parent.pool", parent["pool"], pl.String())
-    index = rows.typed("traces.parent.sample_index", parent["sample_index"], pl.Int32())
+    pool = rows.compute_typed("traces.parent.pool", parent["pool"], pl.String())
+    index = rows.compute_typed("traces.parent.sample_index", parent["sample_index"], pl.Int32())
     return frame.with_columns(pool.alias("of_pool"), index.alias("of_index"))
 
 
@@ -219,7 +219,7 @@ def _find_parents(rows: SourceRows, revisions: pl.DataFrame, solves: pl.DataFram
         row = lost.row(0, named=True)
         named = f"sample {row['of_index']} of pool `{row['of_pool']}`" if row["of_pool"] is not None else "none named"
         raise rows.error(
-            f"a trace with action `{row['action']}` of example `{row['example_id']}` {rows.place(row['row'])}"
+            f"a trace with action `{row['action']}` of example `{row['example_id']}` {rows.row_place(row['row'])}"
             f" has no parent ({named}): set `traces.parent` or `traces.parent_id`; a first attempt has `'solve'`"
         )
     return joined
@@ -233,9 +233,7 @@ def _without_dropped_parents(
     unknown = revisions.filter(~pl.col("parent_id").is_in(list(known)))
     if unknown.height:
         row = unknown.row(0, named=True)
-        raise rows.error(
-            f"`traces.parent_id` is `{row['parent_id']}` {rows.place(row['row'])}, which no row has as trace_id"
-        )
+        raise rows.error(f"`traces.parent_id` is `{row['parent_id']}` {rows.row_place(row['row'])}, no row's trace_id")
     before = revisions.height
     while True:
         ids = [*solves["trace_id"].to_list(), *revisions["trace_id"].to_list()]
@@ -269,11 +267,11 @@ def feature_rows(rows: SourceRows, table: TraceTable, traces: pl.DataFrame) -> p
     series = [traces["trace_id"], traces["example_id"]]
     for name, value in table.features.items():
         key = f"features.{name}"
-        series.append(rows.check_finite(key, rows.typed(key, value, pl.Float64())).alias(name))
+        series.append(rows.check_finite(key, rows.compute_typed(key, value, pl.Float64())).alias(name))
     return pl.DataFrame(series).filter(~pl.all_horizontal(pl.col(list(table.features)).is_null()))
 
 
-def further_rows(rows: SourceRows, table: str, maps: Sequence[RowTable]) -> pl.DataFrame:
+def further_table_rows(rows: SourceRows, table: str, maps: Sequence[RowTable]) -> pl.DataFrame:
     """The rows of a further table of the log (`rounds`, `checks`), with `row`, the source row of each."""
     parts = []
     for one in maps:

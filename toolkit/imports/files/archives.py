@@ -35,17 +35,17 @@ Open = Callable[[], AbstractContextManager[BinaryIO]]
 
 
 @dataclass
-class Allowance:
+class UnpackAllowance:
     """The number of bytes that may still be unpacked from a source, as a guard against decompression bombs."""
 
     what: str
     left: int
 
     @classmethod
-    def of(cls, name: str, packed: int) -> Allowance:
+    def of(cls, name: str, packed: int) -> UnpackAllowance:
         return cls(name, ROOM + RATIO * packed)
 
-    def take(self, count: int) -> None:
+    def subtract_bytes(self, count: int) -> None:
         """Subtracts unpacked bytes. ThinkbackError where they exceed what is left."""
         self.left -= count
         if self.left < 0:
@@ -70,7 +70,7 @@ class ByteStream(io.RawIOBase):
         return len(block)
 
 
-def _counting_stream(stream: IO[bytes], allowance: Allowance, crc: int | None = None) -> BinaryIO:
+def _counting_stream(stream: IO[bytes], allowance: UnpackAllowance, crc: int | None = None) -> BinaryIO:
     """A stream of unpacked bytes that checks how many there are and, if `crc` is given, their checksum."""
     seen = 0
 
@@ -80,7 +80,7 @@ def _counting_stream(stream: IO[bytes], allowance: Allowance, crc: int | None = 
             block = stream.read(min(size, _CHUNK))
         except _BROKEN as error:
             raise DamagedError(f"`{allowance.what}` is damaged: {first_line(error)}") from None
-        allowance.take(len(block))
+        allowance.subtract_bytes(len(block))
         if crc is not None:
             seen = zlib.crc32(block, seen)
             if not block and seen != crc:
@@ -97,7 +97,7 @@ class Archive:
     what: str
     _zip: zipfile.ZipFile
     _file: IO[bytes]
-    _allowance: Allowance
+    _allowance: UnpackAllowance
     _members: Mapping[str, zipfile.ZipInfo] = field(repr=False)
 
     @property
@@ -111,7 +111,7 @@ class Archive:
         info = self._members[name]
         if info.flag_bits & _ENCRYPTED:
             raise FormatError(f"`{self.what}` is encrypted: unpack it first")
-        with _named_errors(self.what):
+        with _errors_naming_file(self.what):
             plain = info.compress_type != _ZSTD
             stream = self._zip.open(info) if plain else _unpacked_zstd(self._packed(info))
             with stream:
@@ -140,21 +140,21 @@ class Archive:
 
 
 @contextmanager
-def open_archive(name: str, file: IO[bytes], allowance: Allowance | None = None) -> Iterator[Archive]:
+def open_archive(name: str, file: IO[bytes], allowance: UnpackAllowance | None = None) -> Iterator[Archive]:
     """Opens the ZIP archive in a seekable file. ThinkbackError where it is not one, or is damaged."""
-    with _named_errors(name), zipfile.ZipFile(file) as opened:
-        allowed = allowance or Allowance.of(name, file.seek(0, io.SEEK_END))
+    with _errors_naming_file(name), zipfile.ZipFile(file) as opened:
+        allowed = allowance or UnpackAllowance.of(name, file.seek(0, io.SEEK_END))
         members = {info.filename: info for info in opened.infolist() if not info.is_dir()}
         yield Archive(name, opened, file, allowed, members)
 
 
 @contextmanager
-def unpacked(packed: BinaryIO, ending: str, allowance: Allowance) -> Iterator[BinaryIO]:
+def unpacked_stream(packed: BinaryIO, ending: str, allowance: UnpackAllowance) -> Iterator[BinaryIO]:
     """A stream of unpacked bytes by the ending `.gz`, `.bz2`, `.xz` or `.zst`; other files pass unchanged."""
     if not ending:
         yield packed
         return
-    with _named_errors(allowance.what), UNPACKERS[ending](packed) as stream:
+    with _errors_naming_file(allowance.what), UNPACKERS[ending](packed) as stream:
         yield _counting_stream(stream, allowance)
 
 
@@ -183,7 +183,7 @@ UNPACKERS: Mapping[str, Callable[[IO[bytes]], IO[bytes]]] = {
 
 
 @contextmanager
-def _named_errors(name: str) -> Iterator[None]:
+def _errors_naming_file(name: str) -> Iterator[None]:
     """Turns errors of the libraries that read archives into one-line ThinkbackErrors about the file `name`."""
     try:
         yield

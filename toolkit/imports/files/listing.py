@@ -34,7 +34,7 @@ from toolkit.errors import (
     counted,
     first_line,
 )
-from toolkit.imports.files.archives import UNPACKERS, Allowance, ByteStream, Open, open_archive, unpacked
+from toolkit.imports.files.archives import UNPACKERS, ByteStream, Open, UnpackAllowance, open_archive, unpacked_stream
 from toolkit.imports.files.file_names import fitting_paths, relative_paths
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".csv", ".tsv", ".eval")
@@ -108,7 +108,7 @@ def find_files(sources: Sequence[str], takes: Callable[[str], bool]) -> list[Lis
         raise RequiredError("no source given: name one or more files, globs, folders or archives")
     files = [file for source in sources for file in _files_of_source(source, takes)]
     distinct = {file.address: file for file in files}
-    return _with_names(list(distinct.values()))
+    return _with_distinct_paths(list(distinct.values()))
 
 
 def with_companions(files: Sequence[ListedFile], names: Sequence[str]) -> list[ListedFile]:
@@ -201,11 +201,11 @@ def _files_of_file(file: ListedFile, takes: Callable[[str], bool], named: bool) 
         inner = next((name for name in archive.members if name.lower().endswith(_ARCHIVE)), None)
         if not members and inner is not None:
             raise FormatError(f"`{file.address}` holds the archive `{inner}`, which is not read: unpack it first")
-        allowance = Allowance.of(file.address, packed.seek(0, io.SEEK_END))
+        allowance = UnpackAllowance.of(file.address, packed.seek(0, io.SEEK_END))
     return [_archive_member(file, name, allowance) for name in members]
 
 
-def _archive_member(archive: ListedFile, name: str, allowance: Allowance) -> ListedFile:
+def _archive_member(archive: ListedFile, name: str, allowance: UnpackAllowance) -> ListedFile:
     """One file of an archive. All files of an archive share one allowance."""
     inner, packing = PurePosixPath(_without_compression(name)), _packing_ending(name)
 
@@ -215,7 +215,7 @@ def _archive_member(archive: ListedFile, name: str, allowance: Allowance) -> Lis
             archive.seekable() as packed,
             open_archive(archive.address, packed, allowance) as unzipped,
             unzipped.open(name) as stream,
-            unpacked(stream, packing, allowance) as plain,
+            unpacked_stream(stream, packing, allowance) as plain,
         ):
             yield plain
 
@@ -230,17 +230,17 @@ def _list_file(relative: str, address: str, local: Path | None, size: Callable[[
 
     @contextmanager
     def opened() -> Iterator[BinaryIO]:
-        allowance = Allowance.of(address, size() if packing else 0)
-        with _open_packed(address) as packed, unpacked(packed, packing, allowance) as plain:
+        allowance = UnpackAllowance.of(address, size() if packing else 0)
+        with _open_packed(address) as packed, unpacked_stream(packed, packing, allowance) as plain:
             yield plain
 
-    def digest() -> str:
+    def file_digest() -> str:
         with _open_packed(address) as packed:
             return hashlib.file_digest(packed, "sha256").hexdigest()
 
     place, beside = _path_of_address(address), address.rpartition("::")[2].rpartition("/")[0]
     return ListedFile(
-        _without_compression(relative), address, place, beside, opened, digest, None if packing else local
+        _without_compression(relative), address, place, beside, opened, file_digest, None if packing else local
     )
 
 
@@ -273,7 +273,7 @@ def _path_of_address(address: str) -> str:
     return "/".join(link.rstrip("/") for link in reversed(links))
 
 
-def _with_names(files: Sequence[ListedFile]) -> list[ListedFile]:
+def _with_distinct_paths(files: Sequence[ListedFile]) -> list[ListedFile]:
     """Makes paths distinct: where two sources have equal ones, all paths start at the folder that the sources share."""
     if len({file.path for file in files}) == len(files):
         return list(files)
@@ -301,7 +301,7 @@ def _without_compression(path: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Addresses:
+class _TableAddresses:
     """The addresses of tables, each once. `folder`: where companions of the files are looked up; `left_out`: the number
     of files that do not match the pattern.
     """
@@ -311,7 +311,7 @@ class _Addresses:
     left_out: int = 0
 
 
-def find_tables(sources: Sequence[str], pattern: str | None = None, beside: str | None = None) -> _Addresses:
+def find_tables(sources: Sequence[str], pattern: str | None = None, beside: str | None = None) -> _TableAddresses:
     """The addresses of tables that names, globs and folders give. ThinkbackError where there are none. In a folder,
     files count whose relative path matches `pattern`, or if none does, whose whole path does. The file `beside` is left
     out.
@@ -325,10 +325,10 @@ def find_tables(sources: Sequence[str], pattern: str | None = None, beside: str 
         raise UnsuitableError(
             f"source `{sources[0]}` is the file that the mapping joins: name those that it joins it to"
         )
-    return _Addresses(files, each[0].folder, sum(one.left_out for one in each))
+    return _TableAddresses(files, each[0].folder, sum(one.left_out for one in each))
 
 
-def _find_addresses(source: str, pattern: str | None, beside: str | None) -> _Addresses:
+def _find_addresses(source: str, pattern: str | None, beside: str | None) -> _TableAddresses:
     """The sorted tables of a single file name, glob or folder."""
     with _open_source(source) as there:
         parts = [] if there.files else [_tables_of_folder(there, folder, pattern, beside) for folder in there.folders]
@@ -336,11 +336,11 @@ def _find_addresses(source: str, pattern: str | None, beside: str | None) -> _Ad
     if not chosen:
         raise NotFoundError(f"source `{source}`: there is no such file; name a JSONL, CSV or Parquet file")
     if there.named:
-        return _Addresses((source,), source.rpartition("/")[0])
+        return _TableAddresses((source,), source.rpartition("/")[0])
     addresses = tuple(map(there.address_of, chosen))
     alone = there.folders == [there.root]
     near = there.address_of(there.root) if alone else addresses[0].rpartition("/")[0]
-    return _Addresses(addresses, near, sum(others for _, others in parts))
+    return _TableAddresses(addresses, near, sum(others for _, others in parts))
 
 
 def _tables_of_folder(
@@ -380,14 +380,14 @@ def is_hidden(path: str) -> bool:
 
 
 @lru_cache(maxsize=2**16)
-def plain_path(address: str) -> PurePosixPath:
+def path_without_archive(address: str) -> PurePosixPath:
     """The path of a file, without the address of the archive that it lies in."""
     return PurePosixPath(address.partition("::")[0])
 
 
 def format_of(address: str) -> str | None:
     """The ending that tells a table's format, below one of compression; None for another ending."""
-    name = plain_path(address)
+    name = path_without_archive(address)
     ending = PurePosixPath(name.stem).suffix if name.suffix.lower() in UNPACKERS else name.suffix
     return ending.lower() if ending.lower() in TABLES else None
 
@@ -396,7 +396,7 @@ def read_chunks(address: str, size: int) -> Iterator[bytes]:
     """Yields a file's unpacked bytes in chunks of about `size`, or all at once for -1."""
     import fsspec
 
-    unpack = UNPACKERS.get(_packing_ending(str(plain_path(address))), nullcontext)
+    unpack = UNPACKERS.get(_packing_ending(str(path_without_archive(address))), nullcontext)
     opening: Callable[..., Any] = open if local_path(address) is not None else fsspec.open
     try:
         with opening(address, "rb") as packed, unpack(packed) as stream:
@@ -423,7 +423,7 @@ def likely_bytes(addresses: Collection[str]) -> int:
             continue
         with suppress(*_BROKEN, TypeError):
             system, path = fsspec.core.url_to_fs(address)
-            packed = plain_path(address).suffix.lower() in (*UNPACKERS, ".parquet", ".pq")
+            packed = path_without_archive(address).suffix.lower() in (*UNPACKERS, ".parquet", ".pq")
             total += int(system.size(path) or 0) * (SHRUNK if packed else 1)
     return total
 

@@ -18,7 +18,7 @@ EXACT = 2**53  # up to here every integer is a float
 MOST_KEYS = 2_000  # an object of more, over all rows, counts or names things by its keys
 
 
-def parse(text: str) -> Any:
+def parse_json_literals(text: str) -> Any:
     """Parses JSON; numbers with a point or exponent become `LiteralFloat`. ValueError: no JSON, or too deep."""
     try:
         return json.loads(text, parse_float=LiteralFloat)
@@ -26,7 +26,7 @@ def parse(text: str) -> Any:
         raise ValueError("it nests too deeply") from None
 
 
-def dump(value: Any) -> str:
+def json_as_written(value: Any) -> str:
     """The value as JSON, with its numbers as they were written. A text is returned unchanged."""
     return value if isinstance(value, str) else _json_text(value)
 
@@ -86,7 +86,7 @@ def _as_type(value: Any, dtype: pl.DataType) -> Any:
         return {field.name: _as_type(value.get(field.name), type_instance(field.dtype)) for field in dtype.fields}
     if isinstance(dtype, pl.List):
         return [_as_type(it, type_instance(dtype.inner)) for it in value]
-    return dump(value) if dtype == pl.String else value
+    return json_as_written(value) if dtype == pl.String else value
 
 
 def with_strings(dtype: pl.DataType) -> pl.DataType:
@@ -117,7 +117,7 @@ def parse_lists(texts: pl.Series) -> tuple[pl.Series, pl.DataType]:
 
     def read(text: str | None) -> list[Any] | None:
         try:
-            value = parse(text) if text is not None else None
+            value = parse_json_literals(text) if text is not None else None
         except ValueError:
             return None
         return value if isinstance(value, list) else None

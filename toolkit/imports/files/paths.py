@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from toolkit.errors import suggest
-from toolkit.imports.files.literals import dump, parse, type_instance
+from toolkit.imports.files.literals import json_as_written, parse_json_literals, type_instance
 
 _NAME = r'(?:[^\W\d]\w*|"(?:[^"]|"")+")'
 _STEP = rf"""(?:\.{_NAME}|\[\*\]|\[-?\d{{1,9}}\]|\['(?:[^']|'')*'\]|\["(?:[^"]|"")*"\])"""
@@ -95,7 +95,7 @@ class Expression:
         touched = {use.path.column for name, use in self.places.items() if use.call or name not in passed}
         return set(self.columns(sorted(passed))) - touched
 
-    def roots(self) -> list[str]:
+    def root_columns(self) -> list[str]:
         """The columns that the expression reads. polars raises an error where it is not an expression."""
         return self.columns(pl.sql_expr(self.sql_of_reduced_lists(self.places)).meta.root_names())
 
@@ -104,7 +104,7 @@ class Expression:
         return list(dict.fromkeys(self.places[name].path.column if name in self.places else name for name in names))
 
 
-def expression(value: str) -> Expression:
+def parse_expression(value: str) -> Expression:
     """Parses a value of a mapping and finds the paths in it."""
     parts: list[str | _PathUse] = []
     at = 0
@@ -126,7 +126,7 @@ def is_path(text: str) -> bool:
 
 def fields_of(value: object, column: str) -> list[str]:
     """The fields of an object column that a mapping's value reads."""
-    uses = expression(value).places.values() if isinstance(value, str) else ()
+    uses = parse_expression(value).places.values() if isinstance(value, str) else ()
     firsts = [use.path.steps[0] for use in uses if use.path.column == column and use.path.steps]
     return [step for step in firsts if isinstance(step, str)]
 
@@ -165,7 +165,7 @@ def _follow_steps(values: pl.Series, path: _NestedPath, steps: tuple[Step, ...])
         if values.dtype == pl.String:
             return _follow_in_texts(values, steps[number:])
         if step is EACH and isinstance(values.dtype, pl.List):
-            return _follow_each(values, path, steps[number + 1 :])
+            return _follow_path_in_elements(values, path, steps[number + 1 :])
         inner = _step_into(values, step)
         if inner is None and not path.optional:
             raise PathError(_missing_part_text(values, step, path))
@@ -173,7 +173,7 @@ def _follow_steps(values: pl.Series, path: _NestedPath, steps: tuple[Step, ...])
     return values
 
 
-def _follow_each(values: pl.Series, path: _NestedPath, steps: tuple[Step, ...]) -> pl.Series:
+def _follow_path_in_elements(values: pl.Series, path: _NestedPath, steps: tuple[Step, ...]) -> pl.Series:
     """Each list as a list of what the remaining steps of a path lead to in its elements."""
     kind = _follow_steps(values.explode(empty_as_null=True), path, steps).dtype
     return values.map_elements(lambda it: _follow_steps(it, path, steps), return_dtype=pl.List(kind))
@@ -217,12 +217,12 @@ def _follow_in_texts(texts: pl.Series, steps: tuple[Step, ...]) -> pl.Series:
 
 def _follow_in_text(text: str, steps: tuple[Step, ...]) -> str | None:
     try:
-        value = parse(text)
+        value = parse_json_literals(text)
     except ValueError:
         return None
     for step in steps:
         value = step_value(value, step)
-    return None if value is None else dump(value)
+    return None if value is None else json_as_written(value)
 
 
 def step_value(value: Any, step: Step) -> Any:

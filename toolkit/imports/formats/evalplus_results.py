@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from toolkit.errors import FormatError
 from toolkit.imports.files.listing import ListedFile
-from toolkit.imports.formats.file_rows import named_part, object_at, objects, parse_object, text, texts
+from toolkit.imports.formats.file_rows import named_part, object_at, objects_at, parse_object, text, texts
 from toolkit.imports.formats.prepared import PreparedRows, Row, pools_of_parts
 
 _NAME = re.compile(r"(.*?)[._]?eval_results\.json", re.IGNORECASE)
@@ -47,7 +47,7 @@ def _results_by_task(file: ListedFile) -> dict[str, list[Row]]:
                 f"`{file.address}`: the results of `{task}` are an object (with lists `base` and `plus`), as older"
                 " versions of evalplus wrote them, which is not read: evaluate the samples again with a newer one"
             )
-    return {text(task) or "": objects(content, "eval", task) for task in object_at(content, "eval")}
+    return {text(task) or "": objects_at(content, "eval", task) for task in object_at(content, "eval")}
 
 
 def _rows(file: ListedFile, model: str, pool: str) -> Iterator[Row]:

@@ -91,7 +91,7 @@ def value_at(value: Any, *steps: str | int) -> Any:
     return value
 
 
-def objects(value: Any, *steps: str | int) -> list[dict[str, Any]]:
+def objects_at(value: Any, *steps: str | int) -> list[dict[str, Any]]:
     """The objects in the list that keys lead to; empty where they lead to no list."""
     inner = value_at(value, *steps)
     return [item for item in inner if isinstance(item, dict)] if isinstance(inner, list) else []
@@ -103,7 +103,7 @@ def object_at(value: Any, *steps: str | int) -> dict[str, Any]:
     return inner if isinstance(inner, dict) else {}
 
 
-def items(value: Any, *steps: str | int) -> list[Any]:
+def list_at(value: Any, *steps: str | int) -> list[Any]:
     """The list that keys lead to; empty where they lead to none."""
     inner = value_at(value, *steps)
     return inner if isinstance(inner, list) else []

@@ -44,7 +44,7 @@ class FileHead:
     members: frozenset[str] = frozenset()
     fault: str | None = None
 
-    def has(self, *keys: str) -> bool:
+    def has_keys(self, *keys: str) -> bool:
         return self.keys.issuperset(keys)
 
 
@@ -83,7 +83,7 @@ class KnownFormat(Checked):
     mapping: Path = field(default=MAPS, compare=False)
     """The mapping file that has this table."""
 
-    def takes(self, path: str) -> bool:
+    def accepts_path(self, path: str) -> bool:
         """Whether a file's path is one that the format may have."""
         return re.search(self.files, path, re.IGNORECASE) is not None
 
@@ -98,7 +98,6 @@ class KnownFormat(Checked):
 
 
 def _read_format(path: Path) -> KnownFormat:
-    """The format of a mapping file."""
     named = f"mapping `{path.name}`"
     table = parse_toml(read_text(path, named), named).get("format", {})
     return replace(from_table(KnownFormat, {"name": path.stem, **table}, "format"), mapping=path)

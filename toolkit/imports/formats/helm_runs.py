@@ -16,7 +16,16 @@ import polars as pl
 from toolkit.answers import read_answers
 from toolkit.errors import NotFoundError, UnsuitableError
 from toolkit.imports.files.listing import ListedFile
-from toolkit.imports.formats.file_rows import as_count, items, number, objects, parse_json, parse_object, text, value_at
+from toolkit.imports.formats.file_rows import (
+    as_count,
+    list_at,
+    number,
+    objects_at,
+    parse_json,
+    parse_object,
+    text,
+    value_at,
+)
 from toolkit.imports.formats.judging import UNREAD, with_answers
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, distinct_pools
 
@@ -69,9 +78,9 @@ def _mean_metrics(file: ListedFile | None) -> Stats:
     if file is None:
         return {}
     stats: dict[tuple[str, int, str], dict[str, float]] = {}
-    for entry in objects({"items": parse_json(file, file.read())}, "items"):
+    for entry in objects_at({"items": parse_json(file, file.read())}, "items"):
         means = {
-            text(value_at(stat, "name", "name")) or "": number(stat.get("mean")) for stat in objects(entry, "stats")
+            text(value_at(stat, "name", "name")) or "": number(stat.get("mean")) for stat in objects_at(entry, "stats")
         }
         known = {name: mean for name, mean in means.items() if mean is not None}
         stats.setdefault(_instance_key(entry, entry.get("instance_id")), {}).update(known)
@@ -85,7 +94,7 @@ def _instance_key(entry: Mapping[str, Any], instance: Any) -> tuple[str, int, st
 
 def _rows(file: ListedFile, dataset: str, model: str, pool: str, stats: Stats, notes: list[FileNote]) -> Iterator[Row]:
     verdict = next((name for name in VERDICTS if any(name in means for means in stats.values())), None)
-    requests = objects(parse_object(file, file.read()), "request_states")
+    requests = objects_at(parse_object(file, file.read()), "request_states")
     references = pl.Series([_gold_reference(request) for request in requests], dtype=pl.String)
     marked = read_answers(references, ["boxed", "####", "answer is"])
     for request, gold in zip(requests, marked.zip_with(marked.is_not_null(), references), strict=True):
@@ -103,7 +112,7 @@ def _rows(file: ListedFile, dataset: str, model: str, pool: str, stats: Stats, n
 def _completion_rows(request: Mapping[str, Any], about: Row, stats: Stats, verdict: str | None) -> Iterator[Row]:
     instance, trial, perturbed = key = _instance_key(request, value_at(request, "instance", "id"))
     means = stats.get(key, {})
-    completions = objects(request, "result", "completions")
+    completions = objects_at(request, "result", "completions")
     single = len(completions) == 1
     score = means.get(verdict) if verdict and single else None
     texts = [text(completion.get("text")) for completion in completions]
@@ -122,7 +131,7 @@ def _completion_rows(request: Mapping[str, Any], about: Row, stats: Stats, verdi
             "finish_reason": text(value_at(completion, "finish_reason", "reason")),
             "sum_logprob": number(completion.get("logprob")) or None,
             "prompt_tokens": as_count(means.get("num_prompt_tokens")),
-            "completion_tokens": len(objects(completion, "tokens")) or counted or None,
+            "completion_tokens": len(objects_at(completion, "tokens")) or counted or None,
             "seconds": number(value_at(request, "result", "request_time")) if single else None,
             "temperature": number(value_at(request, "request", "temperature")),
         }
@@ -130,7 +139,7 @@ def _completion_rows(request: Mapping[str, Any], about: Row, stats: Stats, verdi
 
 def _gold_reference(request: Mapping[str, Any]) -> str | None:
     """The reference that is tagged correct, or its letter where the choices were shown with letters."""
-    right = [item for item in objects(request, "instance", "references") if "correct" in items(item, "tags")]
+    right = [item for item in objects_at(request, "instance", "references") if "correct" in list_at(item, "tags")]
     answer = text(value_at(right, 0, "output", "text"))
     letters = request.get("output_mapping")
     if isinstance(letters, Mapping):

@@ -81,7 +81,7 @@ def import_format(
     others = [one for one in settings if one not in mine]
     notes: list[FileNote] = []
     with _name_other_format(given, form) if detected is None else nullcontext():
-        matches = find_files(given, form.takes) if detected is None else detected.files
+        matches = find_files(given, form.accepts_path) if detected is None else detected.files
         files = with_companions(_files_of_format(form, matches, others, notes), form.companions)
         with _addresses_to_read(form, files, options, notes) as (addresses, prepared):
             report = import_table(
@@ -152,7 +152,7 @@ def detect_format(sources: Sequence[str]) -> Detected:
     ((name, matches),) = by_format.items()
     form = FORMATS[name]
     by_name = form.prepare is not None and not form.nameless
-    beside = [file for file in files if file in matches or (by_name and form.takes(file.path))]
+    beside = [file for file in files if file in matches or (by_name and form.accepts_path(file.path))]
     return Detected(form, tuple(beside), len(files) - len(beside))
 
 

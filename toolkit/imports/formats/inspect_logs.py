@@ -18,7 +18,7 @@ from typing import Any
 from toolkit.errors import FormatError, UnknownError, suggest
 from toolkit.imports.files.archives import Archive, open_archive
 from toolkit.imports.files.listing import ListedFile
-from toolkit.imports.formats.file_rows import as_count, number, object_at, objects, parse_object, text, value_at
+from toolkit.imports.formats.file_rows import as_count, number, object_at, objects_at, parse_object, text, value_at
 from toolkit.imports.formats.format import FORMATS, head_of
 from toolkit.imports.formats.judging import ScoreValues
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, distinct_pools, name_list
@@ -160,7 +160,7 @@ def _samples(file: ListedFile) -> Iterator[tuple[dict[str, Any], Mapping[str, An
     """Yields the samples of a log, each with its attachments by name."""
     with file.seekable() as opened:
         if not _is_archive(file):
-            for sample in objects(parse_object(file, opened.read()), "samples"):
+            for sample in objects_at(parse_object(file, opened.read()), "samples"):
                 yield sample, object_at(sample, "attachments")
             return
         with open_archive(file.address, opened) as archive:

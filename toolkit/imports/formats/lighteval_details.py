@@ -14,7 +14,7 @@ from typing import Any
 
 from toolkit.errors import FormatError
 from toolkit.imports.files.listing import ListedFile
-from toolkit.imports.formats.file_rows import items, named_part, number, object_at, table_rows, text, value_at
+from toolkit.imports.formats.file_rows import list_at, named_part, number, object_at, table_rows, text, value_at
 from toolkit.imports.formats.judging import UNREAD, as_verdict, read_gold, verdict_metric, with_answers
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, distinct_pools
 
@@ -65,17 +65,17 @@ def _rows_judged_by(file: ListedFile, task: str, metric: str | None, notes: list
 
 def _samples(row: dict[str, Any], task: str, metric: str | None) -> Iterator[Row]:
     doc, response = row["doc"], row["model_response"]
-    texts = items(response, "text")
+    texts = list_at(response, "text")
     common = {
         "task": task,
         "doc_id": text(doc.get("id")) or text(doc.get("query")),
         "query": text(doc.get("query")),
-        "prompt_tokens": len(items(response, "input_tokens")) or None,
+        "prompt_tokens": len(list_at(response, "input_tokens")) or None,
     }
     verdict_ = as_verdict(value_at(row, "metric", metric)) if metric is not None else None
     gold = _gold_choice(doc)
     if not texts:
-        likely = [number(value) for value in items(response, "logprobs")]
+        likely = [number(value) for value in list_at(response, "logprobs")]
         known = [value for value in likely if value is not None]
         best = likely.index(max(known)) if known else None
         indices = _right_choices(doc)

@@ -55,7 +55,7 @@ class _Judging:
         """Chooses how to judge, from whether each of the `metrics` is always 0 or 1, and whether `higher` is better."""
         metric, programs = best_metric(metrics, higher), any(map(_OF_PROGRAMS.fullmatch, metrics))
         lower = [name for name, whole in metrics.items() if whole and best_metric({name: True}, higher) is None]
-        return cls(metric, programs, metric is None and bool(metrics), _listed(metrics), _listed(lower))
+        return cls(metric, programs, metric is None and bool(metrics), _quote_all(metrics), _quote_all(lower))
 
 
 def prepare(files: Sequence[ListedFile], **options: str) -> Iterator[PreparedRows]:
@@ -163,7 +163,7 @@ def _higher_is_better(file: ListedFile, task: str) -> Mapping[str, bool]:
     return {name: value for name, value in flags.items() if isinstance(value, bool)}
 
 
-def _listed(names: Iterable[str]) -> str:
+def _quote_all(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 

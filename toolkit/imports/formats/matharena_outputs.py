@@ -12,7 +12,7 @@ from typing import Any
 
 from toolkit.errors import FormatError
 from toolkit.imports.files.listing import ListedFile
-from toolkit.imports.formats.file_rows import as_count, items, number, parse_object, table_rows, text, texts, value_at
+from toolkit.imports.formats.file_rows import as_count, list_at, number, parse_object, table_rows, text, texts, value_at
 from toolkit.imports.formats.format import head_of
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, pools_of_parts
 
@@ -22,7 +22,7 @@ _OF_PROBLEM = ("idx", "gold_answer", "answers", "correct")
 
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     """Yields the rows of each file. Folders of one name are one model's, and one pool if they share no problem."""
-    folders = {file.address: _folder_of(file) for file in files if head_of(file).has(*_OF_PROBLEM)}
+    folders = {file.address: _folder_of(file) for file in files if head_of(file).has_keys(*_OF_PROBLEM)}
     problems: dict[str, set[str]] = {}
     models: dict[str, str] = {}
     graded: set[str] = set()
@@ -31,7 +31,7 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
             models[_folder_of(file)] = file.folder or "matharena"
             content = parse_object(file, file.read())
             problems.setdefault(_folder_of(file), set()).add(_problem_text(content))
-            graded |= {_folder_of(file)} if any(map(_is_graded, items(content, "correct"))) else set()
+            graded |= {_folder_of(file)} if any(map(_is_graded, list_at(content, "correct"))) else set()
         elif any(_is_graded(row.get("correct")) for row in table_rows(file)):
             graded.add(file.address)
     pools = dict(zip(models, pools_of_parts([(models[one], problems[one], f"{one}/") for one in models]), strict=True))
@@ -89,7 +89,7 @@ def _rows(file: ListedFile) -> Iterator[Row]:
 def _samples(file: ListedFile, model: str, pool: str) -> Iterator[Row]:
     """Yields the samples of one problem, each made of what the file's lists have at one place."""
     content = parse_object(file, file.read())
-    answers, verdicts = items(content, "answers"), items(content, "correct")
+    answers, verdicts = list_at(content, "answers"), list_at(content, "correct")
     if len(answers) != len(verdicts):
         raise FormatError(f"`{file.address}`: {len(answers)} `answers` and {len(verdicts)} verdicts in `correct`")
     for index, (answer, right) in enumerate(zip(answers, verdicts, strict=True)):

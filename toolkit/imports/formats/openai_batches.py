@@ -12,7 +12,7 @@ from typing import Any
 
 from toolkit.errors import EmptyError, FormatError
 from toolkit.imports.files.listing import ListedFile
-from toolkit.imports.formats.file_rows import as_count, json_objects, number, objects, text, value_at
+from toolkit.imports.formats.file_rows import as_count, json_objects, number, objects_at, text, value_at
 from toolkit.imports.formats.format import FileHead, head_of
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, pools_of_parts
 
@@ -57,7 +57,7 @@ def _completion_of(line: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _has_requests(head: FileHead) -> bool:
-    return head.has("method", "body")
+    return head.has_keys("method", "body")
 
 
 def _rows(file: ListedFile, mark: str, requests: Requests, notes: list[FileNote]) -> Iterator[Row]:
@@ -88,9 +88,9 @@ def _choice_rows(body: dict[str, Any]) -> Iterator[Row]:
         yield {"index": 0, "text": _output_text(body), "finish_reason": reason, "prompt_tokens": prompt,
                "completion_tokens": spent}  # fmt: skip
         return
-    choices = objects(body, "choices")
+    choices = objects_at(body, "choices")
     for place, choice in enumerate(choices):
-        logged = objects(choice, "logprobs", "content")
+        logged = objects_at(choice, "logprobs", "content")
         content = value_at(choice, "message", "content")
         yield {
             "index": as_count(choice.get("index")) if len(choices) > 1 else place,
@@ -110,14 +110,14 @@ def _logprob_sum(logged: list[dict[str, Any]]) -> float | None:
 
 def _output_text(body: dict[str, Any]) -> str | None:
     """The text of a response, without the reasoning and calls beside it."""
-    parts = (part for item in objects(body, "output") if item.get("type") == "message"
-             for part in objects(item, "content"))  # fmt: skip
+    parts = (part for item in objects_at(body, "output") if item.get("type") == "message"
+             for part in objects_at(item, "content"))  # fmt: skip
     return text("".join(part["text"] for part in parts if isinstance(part.get("text"), str)))
 
 
 def _last_message(request: dict[str, Any]) -> str | None:
     body = request.get("body")
-    messages = objects(body, "messages") or objects(body, "input")
+    messages = objects_at(body, "messages") or objects_at(body, "input")
     users = [message for message in messages if message.get("role") == "user"] or messages
     content = users[-1].get("content") if users else value_at(body, "prompt") or value_at(body, "input")
     if isinstance(content, list):

@@ -297,13 +297,13 @@ def _raise_unfit(values: pl.Series, odd: pl.Series, name: str, advice: str) -> N
 def _check_verdicts(rows: pl.DataFrame) -> None:
     """Raises where an accept row changes the verdict or spends tokens, or a fix or flip contradicts the verdicts."""
     base, final, accepts = pl.col("base_correct"), pl.col("final_correct"), pl.col("action") == ACCEPT
-    _raise_where(rows, accepts & (final != base), "it accepts, and its `final_correct` differs from its `base_correct`")
+    _raise_first(rows, accepts & (final != base), "it accepts, and its `final_correct` differs from its `base_correct`")
     if (spent := "action_actual_tokens") in rows.columns:
         what = f"it accepts, which spends nothing, and its `{spent}` is not 0"
-        _raise_where(rows, accepts & (pl.col(spent) > 0), what)
+        _raise_first(rows, accepts & (pl.col(spent) > 0), what)
     for name, meant in (("helpful_fix", ~base & final), ("harmful_flip", base & ~final)):
         if name in rows.columns:
-            _raise_where(rows, pl.col(name) != meant, f"`{name}` contradicts `base_correct` and `final_correct`")
+            _raise_first(rows, pl.col(name) != meant, f"`{name}` contradicts `base_correct` and `final_correct`")
 
 
 def _check_labels(rows: pl.DataFrame, answered: bool) -> None:
@@ -315,14 +315,14 @@ def _check_labels(rows: pl.DataFrame, answered: bool) -> None:
         return
     closed, gold = pl.col("labels").list.len().fill_null(0) > 0, _column_or_null(rows, "gold", pl.String())
     outside = closed & ~pl.col("labels").list.contains(gold) & gold.is_not_null()
-    _raise_where(rows, outside, "its `gold` is not one of its `labels`")
+    _raise_first(rows, outside, "its `gold` is not one of its `labels`")
     for whose in ("base", "final") if answered else ():
         right = pl.col(f"{whose}_answer").eq_missing(gold) & gold.is_not_null()
         what = f"with `labels`, an answer is right where it is the `gold` one, and its `{whose}_correct` disagrees"
-        _raise_where(rows, closed & (pl.col(f"{whose}_correct") != right), what)
+        _raise_first(rows, closed & (pl.col(f"{whose}_correct") != right), what)
 
 
-def _raise_where(rows: pl.DataFrame, condition: pl.Expr, fault: str) -> None:
+def _raise_first(rows: pl.DataFrame, condition: pl.Expr, fault: str) -> None:
     odd = rows.select(condition.fill_null(False)).to_series()
     if odd.any():
         row = int(odd.arg_max() or 0)
@@ -343,8 +343,8 @@ def _check_base(rows: pl.DataFrame) -> None:
         if len(odd):
             differing = ", ".join(f"`{name}`" for name in known if (odd[name] > 1).any())
             raise ConflictError(
-                f"{_examples_have(odd)} several base samples ({_listed_ids(odd)}): their rows differ in {differing};"
-                " give each base attempt an example of its own"
+                f"{_examples_with_verb(odd)} several base samples ({_listed_ids(odd)}): rows differ in {differing}"
+                "; give each base attempt an example of its own"
             )
 
 
@@ -398,7 +398,7 @@ def _complete_examples(rows: pl.DataFrame, exclude: bool, notes: list[str]) -> p
             continue
         if len(lacking) == len(actions):
             raise EmptyError(f"no example has a row of action `{action}`: add one for each base attempt")
-        what = f"{_examples_have(lacking)} no row of action `{action}` ({_listed_ids(lacking)})"
+        what = f"{_examples_with_verb(lacking)} no row of action `{action}` ({_listed_ids(lacking)})"
         if not exclude:
             raise IncompleteError(
                 f"{what}: complete the rows, or leave those examples out with {argument('exclude_incomplete')}"
@@ -423,7 +423,7 @@ def _number_revisions(revisions: pl.DataFrame, notes: list[str]) -> pl.DataFrame
     broken = spans.filter(pl.col("sample_index") != pl.col("rows"))
     if len(broken):
         notes.append(
-            f"{_examples_have(broken.unique('example_id'))} a gap in the sample indices of an action"
+            f"{_examples_with_verb(broken.unique('example_id'))} a gap in the sample indices of an action"
             f" ({_listed_ids(broken)}): revisions after it are kept and not replayed; number the rows of each"
             " action 0, 1, 2 …"
         )
@@ -518,7 +518,7 @@ def _column_or_null(frame: pl.DataFrame, name: str, dtype: pl.DataType) -> pl.Ex
     return pl.col(name) if name in frame.columns else pl.lit(None, dtype)
 
 
-def _examples_have(frame: pl.DataFrame) -> str:
+def _examples_with_verb(frame: pl.DataFrame) -> str:
     return f"{counted(len(frame), 'example')} {'have' if len(frame) > 1 else 'has'}"
 
 

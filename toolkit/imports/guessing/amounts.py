@@ -19,7 +19,7 @@ def put_column(
     draft: Draft, trace: dict[str, tuple[Any, str]], key: str, column: Column | None, text: str = "{value}"
 ) -> None:
     """Maps a key of `[traces]` to a column, unless a setting does. `text`: an expression of it, as `{value}`."""
-    if column is not None and not draft.has(f"traces.{key}"):
+    if column is not None and not draft.is_given(f"traces.{key}"):
         trace[key] = (text.format(value=column.value), reason_of(column))
 
 
@@ -27,16 +27,16 @@ def put_amounts(
     draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, opened: bool | None, shape: Shape
 ) -> Columns:
     """Maps the columns of tokens, seconds, log-probabilities and finish reasons; returns the columns without these."""
-    named = [] if draft.has("traces.completion_tokens") else columns.of("completion_tokens", opened=opened)
+    named = [] if draft.is_given("traces.completion_tokens") else columns.for_role("completion_tokens", opened=opened)
     lengths = [one for one in named if _counts_characters(one, columns)]
     if lengths:
         left_out = listed([one.value for one in lengths])
         draft.remarks.append(f"{left_out}: characters of a text, so no tokens: left out")
     known = [one for one in named if one not in lengths]
     tokens = agreeing_column(known, "the number of completion tokens", "traces.completion_tokens")
-    prompts = [] if draft.has("traces.prompt_tokens") else columns.of("prompt_tokens", opened=opened)
+    prompts = [] if draft.is_given("traces.prompt_tokens") else columns.for_role("prompt_tokens", opened=opened)
     prompt = agreeing_column(prompts, "the number of prompt tokens", "traces.prompt_tokens")
-    total = columns.of("total_tokens", opened=opened)
+    total = columns.for_role("total_tokens", opened=opened)
     if tokens is not None and _counts_request(tokens, columns):
         draft.remarks.append(
             f"`{tokens.value}` is the same in all samples of each question, so it may count a request of several: left"
@@ -44,27 +44,27 @@ def put_amounts(
         )
     else:
         put_column(draft, trace, "completion_tokens", tokens, _null_if_negative(tokens))
-    if tokens is None and prompt is not None and total and not draft.has("traces.completion_tokens"):
+    if tokens is None and prompt is not None and total and not draft.is_given("traces.completion_tokens"):
         trace["completion_tokens"] = (f"{total[0].value} - {prompt.value}", reason_of(total[0]))
     put_column(draft, trace, "prompt_tokens", prompt, _null_if_negative(prompt))
     columns = columns.without([tokens, prompt, *total[:1]])
     for name in ("finish_reason", "temperature", "max_tokens"):
         every = Columns(columns.every, columns.height)
-        fitting = [] if draft.has(f"traces.{name}") else every.of(name)
+        fitting = [] if draft.is_given(f"traces.{name}") else every.for_role(name)
         best = [one for one in fitting if not opened or one.opened or name != "finish_reason"]
         if best:
             put_column(draft, trace, name, best[0])
             columns = columns.without(best[:1])
-    if not draft.has("traces.latency_s"):
+    if not draft.is_given("traces.latency_s"):
         columns = _put_seconds(draft, trace, columns, opened)
-    sums = [] if draft.has("traces.sum_logprob") else columns.of("sum_logprob", opened=opened)
+    sums = [] if draft.is_given("traces.sum_logprob") else columns.for_role("sum_logprob", opened=opened)
     chosen = agreeing_column(sums, "the log-probability", "traces.sum_logprob")
     put_column(draft, trace, "sum_logprob", chosen)
-    losses = columns.of("token_logprobs", opened=opened)
-    if chosen is None and shape.logprobs is not None and not draft.has("traces.sum_logprob"):
+    losses = columns.for_role("token_logprobs", opened=opened)
+    if chosen is None and shape.logprobs is not None and not draft.is_given("traces.sum_logprob"):
         trace["sum_logprob"] = (f"sum({shape.logprobs})", GUESSED)
         counts = shape.logprobs.partition("[*]")[0]
-        if shape.opened and tokens is None and not draft.has("traces.completion_tokens"):
+        if shape.opened and tokens is None and not draft.is_given("traces.completion_tokens"):
             trace["completion_tokens"] = (f"len({counts})", f"{GUESSED}: a log-probability for each token")
     elif chosen is None and losses:
         put_column(draft, trace, "sum_logprob", losses[0], "sum({value})")
@@ -97,11 +97,11 @@ def _counts_request(tokens: Column, columns: Columns) -> bool:
 
 
 def _put_seconds(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, opened: bool | None) -> Columns:
-    seconds = agreeing_column(columns.of("latency", opened=opened), "the seconds", "traces.latency_s")
+    seconds = agreeing_column(columns.for_role("latency", opened=opened), "the seconds", "traces.latency_s")
     thousandths = agreeing_column(
-        columns.of("milliseconds", opened=opened), "the milliseconds", "traces.latency_s", "{value} / 1000"
+        columns.for_role("milliseconds", opened=opened), "the milliseconds", "traces.latency_s", "{value} / 1000"
     )
-    starts, ends = columns.of("start", opened=opened), columns.of("end", opened=opened)
+    starts, ends = columns.for_role("start", opened=opened), columns.for_role("end", opened=opened)
     if seconds is not None:
         put_column(draft, trace, "latency_s", seconds)
     elif thousandths is not None:
@@ -113,7 +113,7 @@ def _put_seconds(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Colum
             trace["latency_s"] = (text, f"{GUESSED}: from start to end")
             return columns.without([start, end])
     else:
-        unknown = columns.of("unit_unknown", opened=opened)
+        unknown = columns.for_role("unit_unknown", opened=opened)
         for one in unknown[:1]:
             draft.remarks.append(
                 f"`{one.value}` has no unit in its name: left out; {setting_text('traces.latency_s', one.value)} takes"
@@ -141,17 +141,17 @@ def _duration_sql(start: Column, end: Column) -> str | None:
 
 def put_verifiers(draft: Draft, verifiers: list[tuple[str, str]], columns: Columns, opened: bool | None) -> Columns:
     """Makes a verifier of each score that needed no gold. Scores of steps make three: last, least and product."""
-    metrics = columns.of("metric", opened=opened)
+    metrics = columns.for_role("metric", opened=opened)
     if metrics:
         draft.remarks.append(f"{listed([one.value for one in metrics])}: compared with gold, so no verifier: left out")
     columns = columns.without(metrics)
-    if draft.has("verifiers"):
+    if draft.is_given("verifiers"):
         return columns
-    plain = columns.of("verifier", opened=opened)
+    plain = columns.for_role("verifier", opened=opened)
     for one in plain:
         score = f"CAST({one.value} AS DOUBLE)" if one.values.dtype == pl.Boolean else one.value
         verifiers.append((key_of(one), score))
-    steps = columns.without(plain).of("steps", opened=opened)
+    steps = columns.without(plain).for_role("steps", opened=opened)
     for one in steps:
         for name, text in (("least", "min({value})"), ("last", "{value}[-1]"), ("product", "prod({value})")):
             verifiers.append((f"{key_of(one)} {name}", text.format(value=one.value)))

@@ -29,7 +29,7 @@ from toolkit.imports.guessing.guess import guess_mapping
 from toolkit.imports.guessing.shapes import rows_of
 from toolkit.imports.map.mapping import read_mapping
 from toolkit.log import SCHEMAS, AnyLog, Log, open_log
-from toolkit.work_places import remove, scratch_folder
+from toolkit.work_places import remove_path, scratch_folder
 
 MAPPING = "map.toml"
 CORRECTION = (
@@ -79,7 +79,7 @@ def import_any(
         (folder / MAPPING).write_text(guess.text, encoding="utf-8")
         report = import_table(guess.sources, folder / MAPPING, out, name=name, rejudge=rejudge)
     finally:
-        remove(folder)
+        remove_path(folder)
     notes = (*report.notes, *([guess.unjudged] if guess.unjudged is not None else []))
     return AnyImport(replace(report, notes=notes), guess.text)
 
@@ -100,7 +100,7 @@ def _split_gold_file(
     if len(others) != 1 or len(sources) < 2 or any(one.startswith("join") for one in settings):
         return sources, []
     columns = Columns(columns_of(rows_of(others)), 0)
-    ids, golds, questions = (columns.of(name, scalar=True)[:1] for name in ("id", "gold", "question"))
+    ids, golds, questions = (columns.for_role(name, scalar=True)[:1] for name in ("id", "gold", "question"))
     if not ids or not golds or ids[0].values.is_duplicated().any():
         return sources, []
     mine = read_mapping(form.format.mapping).examples.columns["example_id"]
@@ -167,7 +167,7 @@ def _import_frame(rows: pl.DataFrame, out: Path | None, settings: Sequence[str],
     try:
         done = import_any([str(file)], out or folder / "log", settings=settings, formats=False, judged=judged)
     except ThinkbackError as error:
-        raise error.rewritten(_with_arguments) from None
+        raise error.with_rewritten_line(_with_arguments) from None
     return open_log(done.report.log)
 
 
@@ -196,7 +196,7 @@ def as_log(given: AnyLog | Any) -> Log:
     try:
         return _import_frame(_frame_rows(given), None, (), judged=True)
     except ThinkbackError as error:
-        raise error.about("", "; give that to `tb.log`, and its log here") from None
+        raise error.with_subject("", "; give that to `tb.log`, and its log here") from None
 
 
 _FRAMES = ("__arrow_c_stream__", "collect_schema", "column_names")

@@ -45,7 +45,9 @@ class Columns:
         """The columns, with some marked as having a role, so that they are not guessed again."""
         return replace(self, assigned=self.assigned | {one.value for one in columns if one is not None})
 
-    def of(self, *names: str, weak: bool = True, scalar: bool = False, opened: bool | None = None) -> list[Column]:
+    def for_role(
+        self, *names: str, weak: bool = True, scalar: bool = False, opened: bool | None = None
+    ) -> list[Column]:
         """The columns without a role that fit one of the roles `names`, the best first. Weak names count only alone.
 
         A column of what has one value for each example has to have one.
@@ -71,7 +73,7 @@ class Columns:
         """Whether a column has at most one value in each example. Nulls do not count."""
         if self.group is None:
             return True
-        pairs = pl.DataFrame({"group": self.group, "value": words_of(values)}).drop_nulls()
+        pairs = pl.DataFrame({"group": self.group, "value": as_texts(values)}).drop_nulls()
         return pairs.unique().height == pairs["group"].n_unique()
 
     def varies(self, values: pl.Series) -> bool:
@@ -129,7 +131,7 @@ def named_pairs(columns: Columns, given: str | None) -> Columns:
     """The columns. Of a pair of numbers the one that is `given` as the answer, or equals gold, is the answer, and the
     other counts tokens; where neither does, either may be the answer.
     """
-    known, golds = {one.value: one for one in columns.every}, columns.of("gold", scalar=True)
+    known, golds = {one.value: one for one in columns.every}, columns.for_role("gold", scalar=True)
 
     def share_right(one: Column) -> float:
         if given is not None or not golds:
@@ -137,7 +139,7 @@ def named_pairs(columns: Columns, given: str | None) -> Columns:
         same = one.values.cast(pl.Float64) == golds[0].values.cast(pl.Float64, strict=False)
         return float(same.mean() or 0.0)  # type: ignore[arg-type]
 
-    def named(one: Column) -> Column:
+    def pick_answer_of_pair(one: Column) -> Column:
         path = one.value[:-3]
         other = known.get(path + {"[0]": "[1]", "[1]": "[0]"}.get(one.value[-3:], "\0"))
         if other is None or one.name != other.name or not ROLES["completion_tokens"].fits(one.values):
@@ -145,7 +147,7 @@ def named_pairs(columns: Columns, given: str | None) -> Columns:
         counts = share_right(other) > max(_PAIRED * share_right(one), _SOME)
         return replace(one, name=f"{path}.tokens") if counts else one
 
-    return replace(columns, every=tuple(map(named, columns.every)))
+    return replace(columns, every=tuple(map(pick_answer_of_pair, columns.every)))
 
 
 def as_lists(values: pl.Series) -> pl.Series | None:
@@ -183,7 +185,7 @@ def agreeing_column(columns: Sequence[Column], what: str, key: str, text: str = 
     """
     distinct: list[Column] = []
     for column in columns:
-        if not any(words_of(column.values).equals(words_of(other.values)) for other in distinct):
+        if not any(as_texts(column.values).equals(as_texts(other.values)) for other in distinct):
             distinct.append(column)
     if len(distinct) > 1:
         names = " and ".join(f"`{one.value}`" for one in distinct[:_QUOTED])
@@ -192,7 +194,7 @@ def agreeing_column(columns: Sequence[Column], what: str, key: str, text: str = 
     return distinct[0] if distinct else None
 
 
-def words_of(values: pl.Series) -> pl.Series:
+def as_texts(values: pl.Series) -> pl.Series:
     """The column as texts; values that are not scalar become hashes."""
     return values.cast(pl.String, strict=False) if is_scalar(values) else values.hash()
 
@@ -224,13 +226,13 @@ def rival_outputs(columns: Columns) -> tuple[Column, list[tuple[Column, Column |
         return None
     models = [[known.get(f"{name}_{side[-1]}") for side in pair] for name in ("generator", "model")]
     model = next((both for both in models if None not in both), [None, None])
-    value, words = judge.value, words_of(judge.values).unique().sort()
+    value, words = judge.value, as_texts(judge.values).unique().sort()
     if ROLES["latency"].fits(judge.values) and words.cast(pl.Float64).is_between(1, 2).all():
         wins, credit = [f"{value} < 1.5", f"{value} > 1.5"], [f"2 - {value}", f"{value} - 1"]
     else:
         won = [[one for one in words if plain_name(one) in (side, side[-1], f"model_{side[-1]}")] for side in pair]
         rest = {one for one in words if plain_name(one) not in _TIES} - {*won[0], *won[1]}
-        if rest and (None in model or rest - {one for both in model for one in words_of(both.values)}):  # type: ignore[union-attr]
+        if rest and (None in model or rest - {one for both in model for one in as_texts(both.values)}):  # type: ignore[union-attr]
             return None
         quoted = [", ".join(f"'{one}'" for one in side or [""]) for side in won]
         wins = [f"{value} = {one.value}" for one in model] if rest else [f"{value} IN ({one})" for one in quoted]  # type: ignore[union-attr]

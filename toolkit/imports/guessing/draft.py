@@ -23,22 +23,22 @@ class Draft:
     traces: list[tuple[dict[str, tuple[Any, str]], list[tuple[str, str]]]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
-    def has(self, key: str) -> bool:
+    def is_given(self, key: str) -> bool:
         """Whether the user's settings give this key."""
         table, _, name = key.partition(".")
         return name in self.given.get(table, {}) if name else key in self.given
 
-    def put(self, key: str, value: Any, why: str) -> None:
+    def set_guess(self, key: str, value: Any, why: str) -> None:
         """Sets a key with the reason for it, unless the user's settings give it."""
         table, _, name = key.rpartition(".")
-        if not self.has(key):
+        if not self.is_given(key):
             self.tables.setdefault(table, {})[name] = (value, why)
 
     def put_default(self, key: str, value: Any) -> None:
         """Sets a key to a default, unless it has a value already."""
         table, _, name = key.rpartition(".")
         if name not in self.tables.get(table, {}):
-            self.put(key, value, DEFAULT)
+            self.set_guess(key, value, DEFAULT)
 
 
 def mapping_text(draft: Draft, shape: Shape, columns: Columns) -> str:

@@ -23,13 +23,13 @@ from toolkit.imports.guessing.columns import (
     Column,
     Columns,
     agreeing_column,
+    as_texts,
     check_python_lists,
     columns_by_model,
     columns_of,
     named_pairs,
     rival_outputs,
     setting_text,
-    words_of,
 )  # fmt: skip
 from toolkit.imports.guessing.draft import DEFAULT, GUESSED, Draft, constant_text, key_of, mapping_text, reason_of
 from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar, plain_name
@@ -74,7 +74,7 @@ def guess_mapping(sources: Sequence[str], settings: Sequence[str] = ()) -> Guess
     columns = _put_example(draft, columns, shape)
     columns, unjudged = _put_sample_lists(draft, columns, shape)
     name = constant_text(shape.name)
-    draft.put("name", name, DEFAULT)
+    draft.set_guess("name", name, DEFAULT)
     draft.put_default("examples.dataset", f"'{name}'")
     return Guess(mapping_text(draft, shape, columns), shape.sources, name, unjudged)
 
@@ -101,52 +101,52 @@ def _columns_in_settings(given: Mapping[str, Any], columns: Columns) -> frozense
 
 def _put_example(draft: Draft, columns: Columns, shape: Shape) -> Columns:
     """Maps the question, the id and what else is constant in an example. Returns the columns, grouped by example."""
-    files = None if shape.file_id is None else words_of(shape.rows.frame[shape.file_id]).rank("dense")
-    if draft.has("examples.question"):
+    files = None if shape.file_id is None else as_texts(shape.rows.frame[shape.file_id]).rank("dense")
+    if draft.is_given("examples.question"):
         value = draft.given["examples"]["question"]
         questions = [Column(value, value, shape.rows.compute("examples.question", value))]
     else:
-        questions = replace(columns, group=files).of("question", opened=False if shape.opened else None)
+        questions = replace(columns, group=files).for_role("question", opened=False if shape.opened else None)
     question = questions[0] if questions else None
     columns = columns.without([question])
-    ids = columns.of("id", opened=False) if shape.opened else columns.of("id")
+    ids = columns.for_role("id", opened=False) if shape.opened else columns.for_role("id")
     rows = shape.rows
-    if draft.has("examples.example_id"):
+    if draft.is_given("examples.example_id"):
         value = draft.given["examples"]["example_id"]
         group = rows.compute("examples.example_id", value)
     elif shape.file_id is not None:
         value, group = shape.file_id, rows.frame[shape.file_id]
-        draft.put("examples.example_id", value, "guessed: a file for each question")
+        draft.set_guess("examples.example_id", value, "guessed: a file for each question")
     else:
         chosen = _id_column(ids, question)
         if chosen is not None:
             value, group = chosen.value, chosen.values
-            draft.put("examples.example_id", value, reason_of(chosen))
+            draft.set_guess("examples.example_id", value, reason_of(chosen))
             columns = columns.without([chosen])
         elif question is not None:
             value, group = "'q'", question.values
-            draft.put("examples.example_id", "'q'", "default: no id, so each question is one by its text")
+            draft.set_guess("examples.example_id", "'q'", "default: no id, so each question is one by its text")
         else:
-            value, group = "source_row", rows.frame["source_path"] + words_of(rows.frame["source_row"])
+            value, group = "source_row", rows.frame["source_path"] + as_texts(rows.frame["source_row"])
             _check_runs(columns, draft)
-            draft.put("examples.example_id", value, "default: neither id nor question: each row of a file is one")
+            draft.set_guess("examples.example_id", value, "default: neither id nor question: each row of a file is one")
     if question is not None:
-        draft.put("examples.question", question.value, reason_of(question))
+        draft.set_guess("examples.question", question.value, reason_of(question))
         if draft.given.get("ids") != "trust" and value != "'q'":
-            group = words_of(group).fill_null("") + "\0" + words_of(question.values).fill_null("")
+            group = as_texts(group).fill_null("") + "\0" + as_texts(question.values).fill_null("")
     else:
-        draft.put("examples.question", value, "default: the id stands for it")
-    codes = words_of(group).fill_null("").rank("dense")
+        draft.set_guess("examples.question", value, "default: the id stands for it")
+    codes = as_texts(group).fill_null("").rank("dense")
     columns = replace(columns, group=codes)
     for name in ("split", "dataset"):
-        best = [one for one in columns.of(name, scalar=True) if one.values.n_unique() <= _SETTINGS]
+        best = [one for one in columns.for_role(name, scalar=True) if one.values.n_unique() <= _SETTINGS]
         if best:
-            draft.put(f"examples.{name}", best[0].value, reason_of(best[0]))
+            draft.set_guess(f"examples.{name}", best[0].value, reason_of(best[0]))
             columns = columns.without(best[:1])
     draft.put_default("examples.split", f"'{SPLIT}'")
-    clusters = [one for one in columns.of("cluster", scalar=True) if 1 < one.values.n_unique() < codes.n_unique()]
+    clusters = [one for one in columns.for_role("cluster", scalar=True) if 1 < one.values.n_unique() < codes.n_unique()]
     if clusters:
-        draft.put("examples.cluster", clusters[0].value, reason_of(clusters[0]))
+        draft.set_guess("examples.cluster", clusters[0].value, reason_of(clusters[0]))
         columns = columns.without(clusters[:1])
     return columns
 
@@ -161,11 +161,11 @@ def _id_column(ids: Sequence[Column], question: Column | None) -> Column | None:
         return next(iter(explicit or whole), None)
     texts = question.values.fill_null("")
     for one in whole:
-        pairs = pl.DataFrame({"id": words_of(one.values), "text": texts}).unique()
+        pairs = pl.DataFrame({"id": as_texts(one.values), "text": texts}).unique()
         if pairs["id"].is_unique().all() and pairs["text"].is_unique().all():
             return one
     for one in whole:
-        pairs = pl.DataFrame({"id": words_of(one.values), "text": texts}).unique()
+        pairs = pl.DataFrame({"id": as_texts(one.values), "text": texts}).unique()
         if not pairs["id"].is_unique().all() or plain_name(one.name.rpartition(".")[2]) not in _ROW_IDS:
             return one  # an id of several questions, which the import splits, or one that is called that of a question
         again = float(pairs["text"].is_duplicated().mean() or 0.0)  # type: ignore[arg-type]
@@ -184,11 +184,11 @@ def _check_runs(columns: Columns, draft: Draft) -> None:
     """Raises AmbiguousError where nothing names questions but gold comes in equal runs, as with several samples, or
     another column has each of many values equally often.
     """
-    golds = columns.of("gold", weak=True)
+    golds = columns.for_role("gold", weak=True)
     if columns.every[0].opened is False:
         return
     for one in columns.every:
-        sizes = words_of(one.values).value_counts(name="n")["n"]
+        sizes = as_texts(one.values).value_counts(name="n")["n"]
         often = int(sizes[0])
         if is_scalar(one.values) and 1 < often < sizes.len() and sizes.n_unique() == 1 and not one.values.null_count():
             raise AmbiguousError(
@@ -198,7 +198,7 @@ def _check_runs(columns: Columns, draft: Draft) -> None:
             )
     if not golds:
         return
-    words = words_of(golds[0].values).fill_null("")
+    words = as_texts(golds[0].values).fill_null("")
     runs = words.rle().struct.field("len")
     size = int(runs.min() or 1)  # type: ignore[arg-type]
     if size > 1 and bool((runs % size == 0).all()) and runs.len() > 1:
@@ -225,7 +225,7 @@ def _put_sample_lists(draft: Draft, columns: Columns, shape: Shape) -> tuple[Col
     if pairs is not None:
         return pairs, None
     wide = columns_by_model(columns) if not shape.opened else {}
-    if not wide or columns.of("answer", "text", "verdict"):
+    if not wide or columns.for_role("answer", "text", "verdict"):
         return _put_trace(draft, columns, shape)
     unjudged, rest = None, columns
     samples = all(map(NUMBERED.fullmatch, wide))
@@ -243,11 +243,12 @@ def _put_sample_lists(draft: Draft, columns: Columns, shape: Shape) -> tuple[Col
 def _put_preferences(draft: Draft, columns: Columns) -> Columns | None:
     """Maps pairs of outputs of which a judge prefers one, as pairwise judges write them; None where there are none."""
     keys = ("traces.correct", "traces.answer", "traces.text", "examples.gold")
-    rivals = rival_outputs(columns) if not any(map(draft.has, keys)) and not columns.of("gold", weak=False) else None
+    given = any(map(draft.is_given, keys)) or columns.for_role("gold", weak=False)
+    rivals = None if given else rival_outputs(columns)
     if rivals is None:
         return None
     models = [model for _, model, _, _ in rivals[1]]
-    named = [words_of(one.values) for one in models if one is not None and one.values.n_unique() <= _SETTINGS]
+    named = [as_texts(one.values) for one in models if one is not None and one.values.n_unique() <= _SETTINGS]
     apart = len(named) == 2 and not (named[0] == named[1]).any()
     for number, (text, model, wins, credit) in enumerate(rivals[1], 1):
         name = model.value if apart and model is not None else f"'output {number}'"
@@ -286,12 +287,12 @@ def _put_trace(
     put_column(draft, trace, "answer", out.answer)
     put_column(draft, trace, "text", out.text)
     if out.gold is not None:
-        draft.put("examples.gold", out.gold.value, reason_of(out.gold))
+        draft.set_guess("examples.gold", out.gold.value, reason_of(out.gold))
     unjudged = _put_answers(draft, trace, out, columns)
     columns = put_verifiers(draft, verifiers, columns, opened)
-    extras = [one for one in columns.of("extra", scalar=True) if 1 < one.values.n_unique() <= _SETTINGS]
+    extras = [one for one in columns.for_role("extra", scalar=True) if 1 < one.values.n_unique() <= _SETTINGS]
     for one in extras:
-        draft.put(f"examples.extra.{key_of(one)}", one.value, GUESSED)
+        draft.set_guess(f"examples.extra.{key_of(one)}", one.value, GUESSED)
     columns = columns.without(extras)
     _check_conditions(draft, columns, trace)
     return columns, unjudged
@@ -300,47 +301,49 @@ def _put_trace(
 def _find_output(draft: Draft, columns: Columns, opened: bool | None) -> _OutputColumns:
     """Finds gold, answers, texts and verdicts by their names and by what differs from sample to sample."""
 
-    def named(key: str, role: str, scalar: bool = True, opened: bool | None = None) -> list[Column]:
+    def columns_for_role(key: str, role: str, scalar: bool = True, opened: bool | None = None) -> list[Column]:
         table, _, name = key.partition(".")
-        if draft.has(key):
+        if draft.is_given(key):
             return [one for one in columns.every if one.value == draft.given[table][name]]
-        return columns.of(role, weak=False, scalar=scalar, opened=opened)
+        return columns.for_role(role, weak=False, scalar=scalar, opened=opened)
 
-    golds = named("examples.gold", "gold")
-    replies = named("traces.answer", "answer", opened=opened)
-    texts = named("traces.text", "text", opened=opened)
+    golds = columns_for_role("examples.gold", "gold")
+    replies = columns_for_role("traces.answer", "answer", opened=opened)
+    texts = columns_for_role("traces.text", "text", opened=opened)
     golds = [one for one in golds if not (opened and one.opened)]
-    if opened and not replies and not texts and not draft.has("traces.text"):
-        texts = columns.of("text", scalar=True, opened=True)
-    several = not draft.has("traces.answer") and (len(replies) > 1 or not texts)
-    long = [one for one in replies if reading.is_long(words_of(one.values))] if several else []
+    if opened and not replies and not texts and not draft.is_given("traces.text"):
+        texts = columns.for_role("text", scalar=True, opened=True)
+    several = not draft.is_given("traces.answer") and (len(replies) > 1 or not texts)
+    long = [one for one in replies if reading.is_long(as_texts(one.values))] if several else []
     if len(long) < len(replies):
         texts = [*texts, *(one for one in long if one not in texts)]
         replies = [one for one in replies if one not in long]
     elif replies and not texts:
         texts, replies = replies, []
-    verdicts = named("traces.correct", "verdict", False, opened)
+    verdicts = columns_for_role("traces.correct", "verdict", False, opened)
     verdict = agreeing_column(verdicts, "the verdict", "traces.correct")
-    if not golds and not draft.has("examples.gold"):
+    if not golds and not draft.is_given("examples.gold"):
         golds = _weak_gold(draft, columns, [*replies, *texts], verdict, opened)
-    elif golds and replies and not draft.has("examples.gold") and columns.varies(replies[0].values):
+    elif golds and replies and not draft.is_given("examples.gold") and columns.varies(replies[0].values):
         golds = [*golds, *_rival_golds(columns.without([*golds, *replies, *texts]), golds[0])]
-    gold = _one_gold(golds)
+    gold = _gold_column_if_agreed(golds)
     rest = columns.without([gold])
-    if not replies and not draft.has("traces.answer"):
-        weak = [one for one in rest.of("answer", scalar=True, opened=opened) if one not in texts and one not in golds]
-        if weak and (gold is not None or draft.has("examples.gold") or verdict is not None or not texts):
-            replies = [one for one in weak if gold is None or not words_of(one.values).equals(words_of(gold.values))]
-    if not texts and not draft.has("traces.text"):
-        texts = [one for one in rest.without(replies).of("text", scalar=True, opened=opened) if one not in golds]
+    if not replies and not draft.is_given("traces.answer"):
+        weak = [
+            one for one in rest.for_role("answer", scalar=True, opened=opened) if one not in texts and one not in golds
+        ]
+        if weak and (gold is not None or draft.is_given("examples.gold") or verdict is not None or not texts):
+            replies = [one for one in weak if gold is None or not as_texts(one.values).equals(as_texts(gold.values))]
+    if not texts and not draft.is_given("traces.text"):
+        texts = [one for one in rest.without(replies).for_role("text", scalar=True, opened=opened) if one not in golds]
     answer = agreeing_column(replies, "the answer", "traces.answer")
-    if answer is None and len(texts) > 1 and not draft.has("traces.answer"):
+    if answer is None and len(texts) > 1 and not draft.is_given("traces.answer"):
         agreeing_column(texts, "the text that answers are read from", "traces.text")
-    if opened and gold is not None and answer is not None and not draft.has("examples.gold"):
+    if opened and gold is not None and answer is not None and not draft.is_given("examples.gold"):
         _check_vote(gold, answer, columns)
     text = texts[0] if texts else None
-    alone = answer is None and text is not None and not draft.has("traces.answer")
-    if alone and text is not None and not reading.is_long(words_of(text.values)):
+    alone = answer is None and text is not None and not draft.is_given("traces.answer")
+    if alone and text is not None and not reading.is_long(as_texts(text.values)):
         answer, text = text, None
     return _OutputColumns(gold, answer, text, verdict)
 
@@ -349,7 +352,7 @@ def _check_vote(gold: Column, answer: Column, columns: Columns) -> None:
     """Raises AmbiguousError where what may be gold, such as `answer`, is the vote of nearly all questions' samples."""
     if (ROLES["gold"].name_fit(gold.name) or [0])[0] != WEAK or gold.opened or not columns.varies(answer.values):
         return
-    rows = pl.DataFrame({"group": columns.group, "gold": words_of(gold.values), "reply": words_of(answer.values)})
+    rows = pl.DataFrame({"group": columns.group, "gold": as_texts(gold.values), "reply": as_texts(answer.values)})
     votes = rows.group_by("group", "gold", "reply").len().with_columns(most=pl.col("len").max().over("group"))
     won = votes.filter((pl.col("gold") == pl.col("reply")) & (pl.col("len") == pl.col("most")))["group"].n_unique()
     if won >= _ODD_SHARE * rows["group"].n_unique():
@@ -361,24 +364,24 @@ def _check_vote(gold: Column, answer: Column, columns: Columns) -> None:
 
 def _rival_golds(columns: Columns, gold: Column) -> list[Column]:
     """Columns such as `answer` that may be gold as well as `gold` is: short answers of its kind, one a question."""
-    kind = reading.guess_rules_table(reading.Sample(words_of(gold.values), None, None))["kind"]
+    kind = reading.guess_rules_table(reading.Sample(as_texts(gold.values), None, None))["kind"]
     return [
         one
-        for one in columns.of("gold", scalar=True)
+        for one in columns.for_role("gold", scalar=True)
         if kind != "exact"
         and one.opened == gold.opened
         and not (ROLES["verdict"].name_fit(one.name) and ROLES["verdict"].fits(one.values))
-        and reading.guess_rules_table(reading.Sample(words_of(one.values), None, None)) == {"kind": kind}
+        and reading.guess_rules_table(reading.Sample(as_texts(one.values), None, None)) == {"kind": kind}
     ]
 
 
-def _one_gold(golds: Sequence[Column]) -> Column | None:
+def _gold_column_if_agreed(golds: Sequence[Column]) -> Column | None:
     """The gold column. Of several it is the first, if all agree once answers are read from them."""
     if len(golds) < 2:
         return golds[0] if golds else None
     forms = []
     for one in golds:
-        words = words_of(one.values)
+        words = as_texts(one.values)
         rules = reading.guess_rules_table(reading.Sample(words, None, None))
         forms.append(reading.normal_answers(words, rules))
     alike = [golds[0]] + [
@@ -393,13 +396,13 @@ def _weak_gold(
     draft: Draft, columns: Columns, outputs: Sequence[Column], verdict: Column | None, opened: bool | None
 ) -> list[Column]:
     """Columns such as `answer` that are gold: they have one value a question, which is not read from the texts."""
-    weak = [one for one in columns.of("gold", scalar=True) if one not in outputs and not (opened and one.opened)]
+    weak = [one for one in columns.for_role("gold", scalar=True) if one not in outputs and not (opened and one.opened)]
     if not outputs or not weak:
         return []
-    out = words_of(outputs[0].values)
+    out = as_texts(outputs[0].values)
     if columns.varies(outputs[0].values) or (opened and not weak[0].opened):
         return weak
-    words, replies = words_of(weak[0].values).fill_null("\0").str.strip_chars(), out.fill_null("")
+    words, replies = as_texts(weak[0].values).fill_null("\0").str.strip_chars(), out.fill_null("")
     if words.str.contains("####", literal=True).mean() == 1:
         return weak
     inside = (
@@ -421,41 +424,41 @@ def _weak_gold(
 
 
 def _as_verdicts(values: pl.Series) -> pl.Series:
-    words = words_of(values).str.strip_chars().str.to_lowercase()
+    words = as_texts(values).str.strip_chars().str.to_lowercase()
     return words.replace_strict(TRUTHS, default=None, return_dtype=pl.Boolean)
 
 
 def _put_conditions(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, shape: Shape) -> Columns:
     """Maps model, pool and sample index: what tells the rows of one example apart."""
-    models = [one for one in columns.of("model", scalar=True) if one.values.n_unique() <= _SETTINGS]
+    models = [one for one in columns.for_role("model", scalar=True) if one.values.n_unique() <= _SETTINGS]
     model = models[0] if models else None
-    if not draft.has("traces.model"):
+    if not draft.is_given("traces.model"):
         trace["model"] = (model.value, reason_of(model)) if model is not None else (f"'{MODEL}'", DEFAULT)
     columns = columns.without(models[:1])
-    pools = columns.of("pool", scalar=True)
+    pools = columns.for_role("pool", scalar=True)
     frame = pl.DataFrame({"group": columns.group})
     parts: list[Column] = []
-    if pools and not draft.has("traces.pool"):
+    if pools and not draft.is_given("traces.pool"):
         parts = pools[:1]
-    elif not draft.has("traces.pool"):
+    elif not draft.is_given("traces.pool"):
         run = [shape.run] if shape.run is not None else []
         wide = [one for one in [model] if one is not None and one.values.n_unique() > 1]
-        settings = [one for one in columns.of("setting", scalar=True) if columns.varies(one.values)]
+        settings = [one for one in columns.for_role("setting", scalar=True) if columns.varies(one.values)]
         for one in [*wide, *run, *settings]:
             if one.values.n_unique() > _SETTINGS or one.values.null_count():
                 continue
             names = [f"{number}" for number in range(len(parts))]
-            before = frame.hstack([words_of(part.values).alias(name) for part, name in zip(parts, names, strict=True)])
-            after = before.with_columns(words_of(one.values).alias("new"))
+            before = frame.hstack([as_texts(part.values).alias(name) for part, name in zip(parts, names, strict=True)])
+            after = before.with_columns(as_texts(one.values).alias("new"))
             if after.n_unique() > before.n_unique() and not _is_sample_index(one, before):
                 parts.append(one)
-    if not draft.has("traces.pool"):
+    if not draft.is_given("traces.pool"):
         trace["pool"] = (
             (_joined_columns(parts), f"{GUESSED}: several for one question") if parts else (f"'{POOL}'", DEFAULT)
         )
-    slots = frame.hstack([words_of(part.values).alias(f"{number}") for number, part in enumerate(parts)])
-    if draft.has("traces.pool"):
-        slots = slots.with_columns(pool=words_of(shape.rows.compute("traces.pool", draft.given["traces"]["pool"])))
+    slots = frame.hstack([as_texts(part.values).alias(f"{number}") for number, part in enumerate(parts)])
+    if draft.is_given("traces.pool"):
+        slots = slots.with_columns(pool=as_texts(shape.rows.compute("traces.pool", draft.given["traces"]["pool"])))
     columns = columns.without(parts)
     return _put_sample_index(draft, trace, columns, shape, slots)
 
@@ -463,7 +466,7 @@ def _put_conditions(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Co
 def _is_sample_index(one: Column, slots: pl.DataFrame) -> bool:
     """Whether a column that may be a setting differs in each row of an example, as an index does."""
     weak = ROLES["sample_index"].name_fit(one.name)
-    rows = slots.with_columns(words_of(one.values).alias("new"))
+    rows = slots.with_columns(as_texts(one.values).alias("new"))
     return weak is not None and not rows.is_duplicated().any() and bool(slots.is_duplicated().any())
 
 
@@ -478,16 +481,16 @@ def _put_sample_index(
     draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, shape: Shape, slots: pl.DataFrame
 ) -> Columns:
     """Maps the sample index to a column that numbers the rows of each example and pool, else to the order of rows."""
-    if draft.has("traces.sample_index"):
+    if draft.is_given("traces.sample_index"):
         return columns
     if shape.opened:
         trace["sample_index"] = (shape.element, f"{GUESSED}: the place in the list")
-        return columns.without(columns.of("sample_index", opened=True))
+        return columns.without(columns.for_role("sample_index", opened=True))
     if not slots.is_duplicated().any():
         trace["sample_index"] = (ROW_ORDER, "default: one sample in each pool")
         return columns
-    strong = columns.of("sample_index", weak=False)
-    for candidates in (strong, [one for one in columns.of("sample_index") if one not in strong]):
+    strong = columns.for_role("sample_index", weak=False)
+    for candidates in (strong, [one for one in columns.for_role("sample_index") if one not in strong]):
         candidates = [one for one in candidates if one.values.n_unique() > 1 and not one.values.null_count()]
         apart = [one for one in candidates if not slots.with_columns(i=one.values).is_duplicated().any()]
         if apart:
@@ -530,7 +533,7 @@ def _index_range(values: pl.Series, slots: pl.DataFrame) -> tuple[int, bool]:
 def _check_repeats(one: Column, slots: pl.DataFrame, columns: Columns, shape: Shape) -> None:
     """Raises AmbiguousError where an index repeats in an example and pool with different contents."""
     rows = slots.with_columns(i=one.values)
-    content = [words_of(other.values).alias(f"c{number}") for number, other in enumerate(columns.every)]
+    content = [as_texts(other.values).alias(f"c{number}") for number, other in enumerate(columns.every)]
     whole = rows.hstack(content)
     if whole.unique().height == rows.unique().height:
         return  # the same rows again, as a resumed run appends them
@@ -540,7 +543,7 @@ def _check_repeats(one: Column, slots: pl.DataFrame, columns: Columns, shape: Sh
         if is_scalar(other.values)
         and 1 < other.values.n_unique() <= _SETTINGS
         and other.value != one.value
-        and not rows.with_columns(p=words_of(other.values)).is_duplicated().any()
+        and not rows.with_columns(p=as_texts(other.values)).is_duplicated().any()
     ]
     options = [setting_text("traces.pool", other.value) for other in apart[:2]]
     options += [setting_text("traces.sample_index", ROW_ORDER), setting_text("duplicates", "first")]
@@ -553,9 +556,9 @@ def _weak_verdict(
     draft: Draft, columns: Columns, out: _OutputColumns, opened: bool | None
 ) -> tuple[Column | None, Columns]:
     """A score that is always 0 or 1, where it is the verdict. On its own it may as well be a verifier's."""
-    if out.verdict is not None or draft.has("traces.correct") or draft.has("verifiers"):
+    if out.verdict is not None or draft.is_given("traces.correct") or draft.is_given("verifiers"):
         return None, columns
-    binary = [one for one in columns.of("verdict", opened=opened) if one.values.drop_nulls().n_unique() <= 2]
+    binary = [one for one in columns.for_role("verdict", opened=opened) if one.values.drop_nulls().n_unique() <= 2]
     if not binary:
         return None, columns
     one = binary[0]
@@ -576,11 +579,10 @@ def _weak_verdict(
 
 
 def _computed_verdicts(out: _OutputColumns) -> pl.Series:
-    """Verdicts by comparing the answers with gold."""
     source = out.answer or out.text
     if out.gold is None or source is None:
         return pl.Series([], dtype=pl.Boolean)
-    gold, replies = words_of(out.gold.values), words_of(source.values)
+    gold, replies = as_texts(out.gold.values), as_texts(source.values)
     rules = reading.guess_rules_table(reading.Sample(gold, replies, None))
     answers = {name: value for name, value in rules.items() if name != "read_gold"}
     return reading.normal_answers(replies, answers).eq_missing(
@@ -590,16 +592,16 @@ def _computed_verdicts(out: _OutputColumns) -> pl.Series:
 
 def _put_answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _OutputColumns, columns: Columns) -> str | None:
     """Writes the table `[answers]`; returns a sentence on what a report would lack, if anything."""
-    has_answer = out.answer is not None or draft.has("traces.answer")
-    has_text = out.text is not None or draft.has("traces.text")
-    has_verdict = out.verdict is not None or draft.has("traces.correct")
-    judged = out.gold is not None or draft.has("examples.gold") or has_verdict
+    has_answer = out.answer is not None or draft.is_given("traces.answer")
+    has_text = out.text is not None or draft.is_given("traces.text")
+    has_verdict = out.verdict is not None or draft.is_given("traces.correct")
+    judged = out.gold is not None or draft.is_given("examples.gold") or has_verdict
     better = None if judged else _better_text(columns)
     if not has_answer and not has_text and not has_verdict:
         raise UnsuitableError(better or _no_output_text(out, columns))
     source = out.answer or out.text
-    gold = words_of(out.gold.values) if out.gold is not None else None
-    replies = words_of(source.values) if source is not None else None
+    gold = as_texts(out.gold.values) if out.gold is not None else None
+    replies = as_texts(source.values) if source is not None else None
     verdict = _as_verdicts(out.verdict.values) if out.verdict is not None else None
     gold, replies, verdict = reading.sampled_rows([gold, replies, verdict])
     rules = dict(reading.guess_rules_table(reading.Sample(gold, replies, verdict), out.answer is not None))
@@ -607,7 +609,7 @@ def _put_answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _OutputCo
         rules["conflicts"] = "keep"
         _source_rules(rules, out, trace, draft)
     for name, value in rules.items():
-        draft.put(f"answers.{name}", value, GUESSED)
+        draft.set_guess(f"answers.{name}", value, GUESSED)
     return None if judged else better or _unjudged_text(columns, out)
 
 
@@ -617,20 +619,20 @@ def _source_rules(rules: dict[str, Any], out: _OutputColumns, trace: dict[str, t
     assert out.verdict is not None
     if source is None:
         return
-    truth, replies = _as_verdicts(out.verdict.values), words_of(source.values)
+    truth, replies = _as_verdicts(out.verdict.values), as_texts(source.values)
     labels = out.gold is not None and rules.get("kind") == "label"
     if labels and not _computed_verdicts(out).eq_missing(truth).all():
         rules.pop("labels")
         rules["kind"] = "exact"
     frame = pl.DataFrame({"replies": replies, "truth": truth})
     missing = frame.filter(pl.col("replies").is_null() | (pl.col("replies").str.strip_chars() == ""))
-    if out.answer is not None and missing["truth"].fill_null(False).any() and not draft.has("traces.opaque"):
+    if out.answer is not None and missing["truth"].fill_null(False).any() and not draft.is_given("traces.opaque"):
         trace["opaque"] = (f"{out.answer.value} IS NULL", f"{GUESSED}: verdicts without answers")
 
 
 def _unjudged_text(columns: Columns, out: _OutputColumns) -> str:
     """The sentence for a table with neither gold nor verdicts, which may be a set of questions with their gold."""
-    graded = [one for one in columns.of("verifier") if one.values.dtype != pl.Boolean]
+    graded = [one for one in columns.for_role("verifier") if one.values.dtype != pl.Boolean]
     if graded:
         one, known = graded[0], graded[0].values.drop_nulls().cast(pl.Float64)
         low, high = float(known.min() or 0.0), float(known.max() or 0.0)  # type: ignore[arg-type]
@@ -679,7 +681,7 @@ def _no_output_text(out: _OutputColumns, columns: Columns) -> str:
 
 def _check_conditions(draft: Draft, columns: Columns, trace: dict[str, tuple[Any, str]]) -> None:
     """Raises AmbiguousError where a column without a role has each of its values equally often in every question."""
-    if draft.has("traces.pool"):
+    if draft.is_given("traces.pool"):
         return
     sizes = pl.DataFrame({"group": columns.group}).group_by("group").len()
     if not (sizes["len"] > 1).any():
@@ -688,7 +690,7 @@ def _check_conditions(draft: Draft, columns: Columns, trace: dict[str, tuple[Any
         few = 1 < one.values.n_unique() <= 12 if is_scalar(one.values) and one.value not in columns.assigned else False
         if not few or not one.opened or one.values.null_count():
             continue
-        counts = pl.DataFrame({"group": columns.group, "value": words_of(one.values)}).group_by("group", "value").len()
+        counts = pl.DataFrame({"group": columns.group, "value": as_texts(one.values)}).group_by("group", "value").len()
         each = counts.group_by("group").agg(n=pl.len(), low=pl.col("len").min(), high=pl.col("len").max())
         if (each["n"] == one.values.n_unique()).all() and (each["low"] == each["high"]).all():
             raise AmbiguousError(

@@ -14,8 +14,8 @@ import polars as pl
 
 from toolkit.errors import AmbiguousError, EmptyError, MismatchError, ThinkbackError, first_line
 from toolkit.imports.files.file_names import columns_of_paths
-from toolkit.imports.files.listing import plain_path
-from toolkit.imports.guessing.columns import BETTER, Column, Columns, as_lists, columns_of, setting_text, words_of
+from toolkit.imports.files.listing import path_without_archive
+from toolkit.imports.guessing.columns import BETTER, Column, Columns, as_lists, as_texts, columns_of, setting_text
 from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar, plain_name
 from toolkit.imports.map import opening
 from toolkit.imports.map.expressions import SourceRows
@@ -23,7 +23,7 @@ from toolkit.imports.map.mapping import ImportMapping
 from toolkit.imports.rows.source_table import SourceTable, stack_tables
 from toolkit.imports.rows.sources import SourceList, find_sources, read_beside, source_blocks
 from toolkit.settings import from_table
-from toolkit.work_places import remove, scratch_folder
+from toolkit.work_places import remove_path, scratch_folder
 
 GUESSED = "guessed"
 ENOUGH = 128 * 2**20
@@ -113,13 +113,13 @@ def _read_files(sources: Sequence[str], plan: ImportMapping) -> tuple[SourceList
             f"the files {files.names_text} hold columns of one name but different types: {first_line(error)}"
         ) from None
     finally:
-        remove(folder)
+        remove_path(folder)
 
 
 def rows_of(sources: Sequence[str]) -> SourceRows:
     """The rows of files, unchanged."""
     table = _read_files(sources, _empty_mapping({}))[1]
-    return _rows(table, table.frame)
+    return _as_source_rows(table, table.frame)
 
 
 def _opened_rows(plan: ImportMapping, table: SourceTable, files: SourceList) -> SourceRows:
@@ -132,7 +132,7 @@ def _opened_rows(plan: ImportMapping, table: SourceTable, files: SourceList) -> 
 
 def _dataset_name(files: SourceList, sources: Sequence[str]) -> str:
     """The data set's name: that of the single file, or of the folder with several."""
-    first = plain_path(files.files[0].address)
+    first = path_without_archive(files.files[0].address)
     if len(files.files) > 1 and len(sources) == 1 and not re.search(r"[*?\[]", sources[0]):
         return PurePosixPath(sources[0]).name or first.parent.name
     name = first.name
@@ -160,7 +160,7 @@ def _split_joined_file(
         mine, rest = table.frame.filter(inside), table.frame.filter(~inside)
         others = [held[one.path] for one in files.files if one is not file]
         on = _join_keys(held[file.path], mine, frozenset().union(*others), rest)
-        every = columns_of(_rows(table, mine.select(*held[file.path])))
+        every = columns_of(_as_source_rows(table, mine.select(*held[file.path])))
         adds = [one for one in every if one.value not in on]
         gold = any(_name_fits_role(one.name, "gold", "question") or one.value == "relevance" for one in adds)
         if on and gold and not mine.select(list(on)).is_duplicated().any():
@@ -170,7 +170,7 @@ def _split_joined_file(
     return tuple(sources), None
 
 
-def _rows(table: SourceTable, frame: pl.DataFrame) -> SourceRows:
+def _as_source_rows(table: SourceTable, frame: pl.DataFrame) -> SourceRows:
     return SourceRows(frame, table.numbers, "guess")
 
 
@@ -199,8 +199,8 @@ def _join_keys(
         )
         pairs = [(one, two) for one in first_ids for two in other]
     for one, two in pairs:
-        known = set(words_of(beside[one]).drop_nulls())
-        seen = words_of(rows[two]).drop_nulls().unique()
+        known = set(as_texts(beside[one]).drop_nulls())
+        seen = as_texts(rows[two]).drop_nulls().unique()
         if seen.len() and float(seen.is_in(list(known)).mean() or 0.0) >= _NEARLY_ALL:  # type: ignore[arg-type]
             return {one: two}
     return {}
@@ -246,16 +246,16 @@ def _with_path_columns(shape: Shape, files: SourceList, given: Mapping[str, Any]
     """Adds what the paths of several files tell: each file's question, or its run."""
     if len(files.files) < 2 or "path" in given:
         return shape
-    paths = [str(plain_path(file.address)) for file in files.files]
+    paths = [str(path_without_archive(file.address)) for file in files.files]
     columns = Columns(columns_of(shape.rows), shape.rows.frame.height)
-    questions = columns.of("question", scalar=True)
-    ids = columns.of("id", scalar=True)
+    questions = columns.for_role("question", scalar=True)
+    ids = columns.for_role("id", scalar=True)
     known = given.get("examples", {})
     if questions and not {"question", "example_id"} & known.keys() and _may_be_sample_texts(questions[0], columns):
         questions = _checked_questions(questions, shape, paths)
     if not questions and not [one for one in ids if one.values.n_unique() > 1]:
         return shape if "example_id" in known else _files_of_questions(shape, paths, columns)
-    key = words_of((questions or ids)[0].values)
+    key = as_texts((questions or ids)[0].values)
     pairs = pl.DataFrame({"key": key, "path": shape.rows.frame["source_path"]}).unique()
     shared = pairs["key"].is_duplicated().mean()
     if float(shared or 0.0) < 0.5:  # type: ignore[arg-type]
@@ -287,7 +287,7 @@ def _with_path(shape: Shape, pattern: str, name: str, word: str) -> Shape:
 def _files_of_questions(shape: Shape, paths: Sequence[str], columns: Columns) -> Shape:
     """Makes each file a question, where no column identifies one; AmbiguousError where a file may be a run."""
     group = shape.rows.frame["source_path"].rank("dense")
-    golds = replace(columns, group=None).of("gold", scalar=True)
+    golds = replace(columns, group=None).for_role("gold", scalar=True)
     pattern, word = _path_pattern(paths, "example")
     constant = bool(golds) and replace(columns, group=group).is_constant(golds[0].values)
     if golds and not constant and _is_only_output(golds[0], columns) and word.lower() not in _RUNS:
@@ -317,7 +317,7 @@ def _is_only_output(gold: Column, columns: Columns) -> bool:
     place = ROLES["gold"].name_fit(gold.name)
     others = [one for one in columns.every if one.value != gold.value and not _name_fits_role(one.name, "sample_index")]
     outputs = [one for one in others if _name_fits_role(one.name, "answer", "text") or as_lists(one.values) is not None]
-    return place is not None and place[0] == WEAK and not outputs and bool(columns.of("verdict", weak=False))
+    return place is not None and place[0] == WEAK and not outputs and bool(columns.for_role("verdict", weak=False))
 
 
 def _may_be_sample_texts(one: Column, columns: Columns) -> bool:
@@ -370,7 +370,6 @@ def _path_pattern(paths: Sequence[str], name: str) -> tuple[str | None, str]:
 
 
 def _shared_beginning(texts: Sequence[str]) -> str:
-    """The longest common beginning of the texts."""
     least, most = min(texts), max(texts)
     return next((least[:place] for place, sign in enumerate(least) if most[place : place + 1] != sign), least)
 
@@ -395,7 +394,7 @@ def _with_lists(
     )
     if chat is None and not samples:
         return _map_trec_run(shape)
-    if chat is None and samples[0].name in _TRIALS and columns.of("verdict", weak=False, scalar=True):
+    if chat is None and samples[0].name in _TRIALS and columns.for_role("verdict", weak=False, scalar=True):
         return _last_trials(shape, samples[0], columns)
     first = chat or _opened_list(samples, lists)
     sizes = (as_lists(first.values) if chat is not None else lists[first.value]).list.len()  # type: ignore[union-attr]
@@ -408,7 +407,7 @@ def _with_lists(
         and one.value != first.value
         and one.value == one.name
         and "." not in one.value
-        and _beside_samples(one, lists[one.value], sizes)
+        and _is_beside_samples(one, lists[one.value], sizes)
     ]
     name = first.value if re.fullmatch(r"\w+", first.value) else "sample"
     explode: Any = (
@@ -427,8 +426,9 @@ def _with_lists(
 
 def _last_trials(shape: Shape, trials: Column, columns: Columns) -> Shape:
     """Keeps only the last trial of each question, where the verdict is that of the last."""
-    if columns.of("gold", weak=False, scalar=True) and trials.name in ("trials", "attempts"):
-        verdict, last = columns.of("verdict", weak=False)[0].value, setting_text("traces.text", trials.value + "[-1]")
+    if columns.for_role("gold", weak=False, scalar=True) and trials.name in ("trials", "attempts"):
+        verdict = columns.for_role("verdict", weak=False)[0].value
+        last = setting_text("traces.text", trials.value + "[-1]")
         raise AmbiguousError(
             f"`{trials.value}` lists the trials of a question, and `{verdict}` judges one or all of them: write"
             f" {last} for the last one alone, {setting_text('explode', [trials.value])} for all of them"
@@ -493,7 +493,7 @@ def _opened_list(samples: Sequence[Column], lists: Mapping[str, pl.Series]) -> C
     return samples[0]
 
 
-def _beside_samples(column: Column, values: pl.Series, sizes: pl.Series) -> bool:
+def _is_beside_samples(column: Column, values: pl.Series, sizes: pl.Series) -> bool:
     """Whether a list column has one element for each sample."""
     plain = column.name.rpartition(".")[2].lower()
     gold = ROLES["gold"].name_fit(column.name) is not None and ROLES["answer"].name_fit(column.name) is None

@@ -22,7 +22,7 @@ import polars as pl
 
 from toolkit.errors import InvalidError, ThinkbackError, first_line, suggest
 from toolkit.imports.files.literals import has_type, parse_lists
-from toolkit.imports.files.paths import Expression, PathError, expression, follow_path, reduce_lists
+from toolkit.imports.files.paths import Expression, PathError, follow_path, parse_expression, reduce_lists
 from toolkit.imports.map.mapping import Value
 from toolkit.imports.rows.source_table import SourceTable
 from toolkit.log import schema_of
@@ -72,9 +72,9 @@ class SourceRows(SourceTable):
             return self.with_numbers([value], texts)[value].alias(key)
         if not isinstance(value, str):
             return pl.repeat(value, self.frame.height, eager=True).alias(key)
-        parsed = expression(value)
+        parsed = parse_expression(value)
         try:
-            names = parsed.roots()
+            names = parsed.root_columns()
         except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
             raise self.error(f"`{key} = {value!r}` is not an expression: {first_line(error)}") from None
         self._check_columns(key, value, parsed, names)
@@ -93,10 +93,12 @@ class SourceRows(SourceTable):
         """Whether each value of an expression depends on its own row alone; true also where it cannot be computed."""
         if not isinstance(value, str) or value in self.frame.columns:
             return True
-        parsed = expression(value)
+        parsed = parse_expression(value)
         one = replace(self, frame=self.frame.head(1))
         try:
-            result = pl.sql_expr(parsed.sql_of_reduced_lists(one._with_path_columns(parsed, (), parsed.roots())[1]))
+            result = pl.sql_expr(
+                parsed.sql_of_reduced_lists(one._with_path_columns(parsed, (), parsed.root_columns())[1])
+            )
         except (PathError, pl.exceptions.PolarsError, BaseExceptionGroup):
             return True
         return _OF_OTHERS.isdisjoint(re.findall(r'"(\w+)"', result.meta.serialize(format="json")))
@@ -128,23 +130,23 @@ class SourceRows(SourceTable):
             placed.append((values if shrunk is None else shrunk).alias(name))
         return frame.with_columns(placed), whole
 
-    def typed(self, key: str, value: Value, dtype: pl.DataType, required: bool = False) -> pl.Series:
+    def compute_typed(self, key: str, value: Value, dtype: pl.DataType, required: bool = False) -> pl.Series:
         """The value of an expression in each row, in a type of the contract. With `required`, null is an error."""
-        raw = self._texts(key, value) if has_type(dtype, pl.String) else self.compute(key, value)
+        raw = self._compute_texts(key, value) if has_type(dtype, pl.String) else self.compute(key, value)
         column = raw if raw.dtype == dtype else self.converted(key, raw, dtype)
         if required and column.null_count():
-            row, joined = first_true(column.is_null()), f"{value}_right"
+            row, joined = first_true_index(column.is_null()), f"{value}_right"
             other = f'; the joined file\'s is `{joined}`: `{key} = "{joined}"`' if joined in self.frame.columns else ""
             raise self.error(
-                f"`{key}` is null {self.place(row)}; it may not be: filter with `where`, or use COALESCE(…){other}"
+                f"`{key}` is null {self.row_place(row)}; it may not be: filter with `where`, or use COALESCE(…){other}"
             )
         return column
 
-    def _texts(self, key: str, value: Value) -> pl.Series:
+    def _compute_texts(self, key: str, value: Value) -> pl.Series:
         """The texts of an expression. Numbers that it only passes on are written as in the files."""
         if value in self.numbers:
             return self.compute(key, value, [str(value)])
-        parsed = expression(value) if isinstance(value, str) else Expression(())
+        parsed = parse_expression(value) if isinstance(value, str) else Expression(())
         names = [name for name in columns_read([value], self.frame.columns) if name in self.numbers]
         if not names:
             return self.compute(key, value)
@@ -170,11 +172,11 @@ class SourceRows(SourceTable):
             return raw.cast(dtype)
         column, what = _convert_or_none(raw, dtype), what or _WORDS[type(dtype)]
         if column is None:
-            raise self.error(f"`{key}` gives {raw.dtype} {self.place(0)}, which is not {what}{advice}")
+            raise self.error(f"`{key}` gives {raw.dtype} {self.row_place(0)}, which is not {what}{advice}")
         lost = column.is_null() & raw.is_not_null() & ~_is_nan(raw)
         if lost.any():
-            row = first_true(lost)
-            raise self.error(f"`{key}` is `{raw[row]}` {self.place(row)}, which is not {what}{advice}")
+            row = first_true_index(lost)
+            raise self.error(f"`{key}` is `{raw[row]}` {self.row_place(row)}, which is not {what}{advice}")
         return column
 
     def check_finite(self, key: str, values: pl.Series) -> pl.Series:
@@ -186,29 +188,29 @@ class SourceRows(SourceTable):
         plain = values.cast(pl.List(pl.Float64)).list.sum() if listed else values
         odd = plain.is_not_null() & ~plain.is_finite()
         if odd.any():
-            row = first_true(odd)
+            row = first_true_index(odd)
             what = "holds NaN or infinity" if listed else f"is {values[row]}"
             hint = "CASE WHEN … THEN column END" if listed else "NULLIF(column, CAST('nan' AS DOUBLE))"
             raise self.error(
-                f"`{key}` {what} {self.place(row)}; where that means that nothing was recorded, write {hint}"
+                f"`{key}` {what} {self.row_place(row)}; where that means that nothing was recorded, write {hint}"
             )
         return values
 
     def column(self, table: str, name: str, value: Value, place: str = "") -> pl.Series:
         """A column of a log's table in its type, checked for values that no log may hold. Errors call it `place`."""
         key, column = f"{place or table}.{name}", schema_of(table)[name]
-        values = self.check_finite(key, self.typed(key, value, column.dtype, required=not column.nullable))
+        values = self.check_finite(key, self.compute_typed(key, value, column.dtype, required=not column.nullable))
         if name in COUNTS and (values < 0).any():
-            row = first_true((values < 0).fill_null(False))
+            row = first_true_index((values < 0).fill_null(False))
             hint = (
                 "number the samples 0, 1, 2 …"
                 if name == "sample_index"
                 else f'where that means that nothing was recorded, write `{name} = "NULLIF({value}, {values[row]})"`'
             )
-            raise self.error(f"`{key}` is {values[row]} {self.place(row)}, and can't be negative; {hint}")
+            raise self.error(f"`{key}` is {values[row]} {self.row_place(row)}, and can't be negative; {hint}")
         return values.alias(name)
 
-    def place(self, row: int) -> str:
+    def row_place(self, row: int) -> str:
         """The words for a row in an error: `in `file`, row 3`."""
         if row >= self.frame.height:
             return "in the source"
@@ -229,7 +231,7 @@ def columns_read(values: Iterable[Value], names: Collection[str] = ()) -> list[s
         if value not in names:
             # What is not an expression is a column's name, or an error when the value is computed.
             with contextlib.suppress(pl.exceptions.PolarsError, BaseExceptionGroup):
-                columns |= dict.fromkeys(expression(value).roots())
+                columns |= dict.fromkeys(parse_expression(value).root_columns())
         columns[value] = None
     return list(columns)
 
@@ -240,7 +242,7 @@ def source_verdicts(rows: SourceRows, key: str, value: Value) -> pl.Series:
     return rows.converted(key, rows.compute(key, value), pl.Boolean(), "a verdict", advice)
 
 
-def first_true(true: pl.Series) -> int:
+def first_true_index(true: pl.Series) -> int:
     """The index of the first true entry."""
     return true.arg_max() or 0
 
@@ -331,18 +333,18 @@ _TOGETHER = 4
 def _evaluate(frame: pl.DataFrame, result: pl.Expr) -> pl.Series:
     """Evaluates an expression. Raises polars' error where that fails whatever types the empty columns are given."""
     try:
-        return _values(frame, result, {})
+        return _compute_with_types(frame, result, {})
     except pl.exceptions.PolarsError:
         empty = {root for root in result.meta.root_names() if frame[root].dtype == pl.Null}
         if not empty:
             raise
         types = _empty_column_types(frame.head(1), result, empty)
         with contextlib.suppress(pl.exceptions.PolarsError):
-            return _values(frame, result, types)
+            return _compute_with_types(frame, result, types)
         raise
 
 
-def _values(frame: pl.DataFrame, result: pl.Expr, types: Types) -> pl.Series:
+def _compute_with_types(frame: pl.DataFrame, result: pl.Expr, types: Types) -> pl.Series:
     typed = frame.with_columns(pl.col(name).cast(kind) for name, kind in types.items())
     return typed.with_columns(result.alias("__made"))["__made"].alias(result.meta.output_name())
 
@@ -372,7 +374,7 @@ def _subexpressions(expr: pl.Expr) -> Iterator[pl.Expr]:
 
 def _can_compute(frame: pl.DataFrame, part: pl.Expr, types: Types) -> bool:
     try:
-        _values(frame, part, types)
+        _compute_with_types(frame, part, types)
     except pl.exceptions.PolarsError:
         return False
     return True

@@ -50,7 +50,7 @@ def _read_value(value: Any, place: str) -> Value:
     return value
 
 
-def _values(table: Any, place: str, known: Iterable[str] = (), needed: Iterable[str] = ()) -> dict[str, Value]:
+def _read_values(table: Any, place: str, known: Iterable[str] = (), needed: Iterable[str] = ()) -> dict[str, Value]:
     """Reads a table of expressions. Where `known` is given, other keys are errors."""
     if not isinstance(table, dict):
         raise InvalidError(f"`{place}` is {quote(table)}; it takes a table")
@@ -67,7 +67,7 @@ def _values(table: Any, place: str, known: Iterable[str] = (), needed: Iterable[
 
 
 def _read_features(table: Any, place: str) -> dict[str, Value]:
-    features = _values(table, place)
+    features = _read_values(table, place)
     for name in _DERIVED & features.keys():
         raise ConflictError(f"`{place}.{name}` is the key of the table `features`: give the feature another name")
     return features
@@ -75,7 +75,7 @@ def _read_features(table: Any, place: str) -> dict[str, Value]:
 
 def _verifiers(given: Any, place: str) -> tuple[Values, ...]:
     tables = given if isinstance(given, list) else [given]
-    return tuple(_values(table, place, _VERIFIERS, ("verifier", "score")) for table in tables)
+    return tuple(_read_values(table, place, _VERIFIERS, ("verifier", "score")) for table in tables)
 
 
 @dataclass(frozen=True)
@@ -102,18 +102,18 @@ class TraceTable(RowTable):
     features: Values
 
 
-def _columns(given: Any, place: str, known: Iterable[str], needed: Iterable[str]) -> dict[str, Any]:
+def _read_columns(given: Any, place: str, known: Iterable[str], needed: Iterable[str]) -> dict[str, Any]:
     """Reads the columns of `[examples]` or `[traces]` and their `extra`, which may name no column of the contract."""
     table = dict(given) if isinstance(given, dict) else given
-    extra = _values(table.pop("extra", {}) if isinstance(table, dict) else {}, f"{place}.extra")
+    extra = _read_values(table.pop("extra", {}) if isinstance(table, dict) else {}, f"{place}.extra")
     for name in extra.keys() & schema_of(place).keys():
         raise ConflictError(f"`{place}.extra.{name}` is a column of the contract: write `{place}.{name}`")
-    return {"columns": _values(table, place, known, needed), "extra": extra}
+    return {"columns": _read_values(table, place, known, needed), "extra": extra}
 
 
 def _read_examples(table: Any, place: str) -> _ExampleTable:
     needed = ("example_id", "dataset", "split", "question")
-    return _ExampleTable(**_columns(table, place, (*schema_of("examples"), "extra"), needed))
+    return _ExampleTable(**_read_columns(table, place, (*schema_of("examples"), "extra"), needed))
 
 
 def _read_trace_tables(tables: Any, place: str) -> tuple[TraceTable, ...]:
@@ -128,7 +128,7 @@ def _read_row_tables(tables: Any, place: str) -> tuple[RowTable, ...]:
 def _row_table(given: Any, place: str) -> RowTable:
     schema = {name: column for name, column in schema_of(place).items() if name != "example_id"}
     needed = [name for name, column in schema.items() if not column.nullable]
-    columns = _columns(_without_keys(given, ("where",)), place, (*schema, "where", "extra"), needed)
+    columns = _read_columns(_without_keys(given, ("where",)), place, (*schema, "where", "extra"), needed)
     return RowTable(**columns, where=_read_value(given["where"], f"{place}.where") if "where" in given else None)
 
 
@@ -139,7 +139,7 @@ def _without_keys(given: Any, keys: Collection[str]) -> Any:
 
 def _trace_table(given: Any, place: str) -> TraceTable:
     subtables = ("where", "parent", "verifiers", "features")
-    columns = _columns(
+    columns = _read_columns(
         _without_keys(given, subtables), place, (*_TRACES, "extra", *subtables), ("pool", "sample_index", "model")
     )
     if "parent" in given and "parent_id" in given:
@@ -150,7 +150,7 @@ def _trace_table(given: Any, place: str) -> TraceTable:
     return TraceTable(
         **columns,
         where=_read_value(given["where"], "traces.where") if "where" in given else None,
-        parent=_values(given["parent"], "traces.parent", slot, slot) if given.get("parent") else {},
+        parent=_read_values(given["parent"], "traces.parent", slot, slot) if given.get("parent") else {},
         verifiers=_verifiers(given.get("verifiers", []), "traces.verifiers"),
         features=_read_features(given.get("features", {}), "traces.features"),
     )

@@ -10,7 +10,7 @@ import polars as pl
 
 from toolkit.errors import first_line
 from toolkit.imports.files.literals import has_type, parse_lists, type_instance
-from toolkit.imports.files.paths import expression, fields_of
+from toolkit.imports.files.paths import fields_of, parse_expression
 from toolkit.imports.map.expressions import SourceRows, columns_read
 from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, JoinedFile, OpenedList, Value
 from toolkit.imports.rows.json_files import DOCUMENT, RowPath
@@ -58,7 +58,7 @@ def _join_keys(rows: SourceRows, join: JoinedFile, values: Sequence[str], side: 
 def _keys_as_text(rows: SourceRows, keys: pl.DataFrame, values: Sequence[str], others: pl.DataFrame) -> pl.DataFrame:
     """The keys as text, in the file's own spelling where the other side's keys are text."""
     return keys.with_columns(
-        rows.typed("join.on", value, pl.String()).alias(name)
+        rows.compute_typed("join.on", value, pl.String()).alias(name)
         for name, value in zip(keys.columns, values, strict=True)
         if others[name].dtype == pl.String and keys[name].dtype != pl.String
     )
@@ -102,7 +102,7 @@ def opened_lists(rows: SourceRows, together: Sequence[OpenedList], element: str)
     if (most != least).any():
         row = (most != least).arg_max() or 0
         sizes = ", ".join(f"`{name}` {lengths[name][row]}" for name in names)
-        raise rows.error(f"the lists to explode differ in length {rows.place(row)}: {sizes}")
+        raise rows.error(f"the lists to explode differ in length {rows.row_place(row)}: {sizes}")
     opened = list(names)
     if element not in frame.columns:
         frame = frame.with_columns(pl.int_ranges(0, most.fill_null(0).cast(pl.Int64)).alias(element))
@@ -125,13 +125,13 @@ def source_rules(plan: ImportMapping) -> SourceRules:
     return SourceRules(text_columns(plan), records, plan.path, joined, columns=columns)
 
 
-def counted_from_zero(plan: ImportMapping) -> list[str]:
+def list_place_notes(plan: ImportMapping) -> list[str]:
     """A note for each list place in brackets: it counts from 0, although SQL counts from 1."""
     paths = dict.fromkeys(
         use.path.text
         for value in every_value(plan)
         if isinstance(value, str)
-        for use in expression(value).places.values()
+        for use in parse_expression(value).places.values()
         if len(use.path.steps) == 1 and isinstance(use.path.steps[0], int) and use.path.steps[0] > 0
     )
     return [f"`{path}` counts from 0: `{path.rpartition('[')[0]}[0]` is the first" for path in paths]

@@ -22,7 +22,7 @@ from typing import Any
 import polars as pl
 
 from toolkit.errors import first_line
-from toolkit.imports.files.literals import EXACT, MOST_KEYS, has_type, json_column, parse
+from toolkit.imports.files.literals import EXACT, MOST_KEYS, has_type, json_column, parse_json_literals
 from toolkit.imports.files.paths import value_at_path
 from toolkit.imports.rows.source_table import LINE, NamedColumns, SourceTable
 
@@ -139,7 +139,7 @@ def _line_objects(content: bytes, first: int = 1) -> Iterator[dict[str, Any]]:
         if not line.strip():
             continue
         try:
-            value = parse(line.decode("utf-8-sig"))
+            value = parse_json_literals(line.decode("utf-8-sig"))
         except ValueError as error:
             why = error.msg if isinstance(error, json.JSONDecodeError) else first_line(error)
             raise ValueError(f"line {number}: {why}") from None
@@ -156,7 +156,7 @@ def json_list(
     A file that is neither is read as JSON lines.
     """
     try:
-        value = parse(content.decode("utf-8-sig"))
+        value = parse_json_literals(content.decode("utf-8-sig"))
     except ValueError:
         return json_lines(content, texts, records, columns=columns)
     return _from_objects(_document_rows(value, records), columns)
@@ -168,7 +168,7 @@ def json_lists(
     """Reads several JSON lists as one table: the number of rows in each, and the rows of all. ValueError where one is
     none.
     """
-    documents = [_document_rows(parse(content.decode("utf-8-sig")), records) for content in contents]
+    documents = [_document_rows(parse_json_literals(content.decode("utf-8-sig")), records) for content in contents]
     return list(map(len, documents)), _from_objects([row for rows in documents for row in rows], columns)
 
 

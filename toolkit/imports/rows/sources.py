@@ -94,7 +94,7 @@ class SourceList:
 
     @property
     def names_text(self) -> str:
-        return listed([listing.plain_path(file.address).name for file in self.files[:3]])
+        return listed([listing.path_without_archive(file.address).name for file in self.files[:3]])
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def find_sources(sources: Sequence[str], rules: SourceRules) -> SourceList:
     """Finds files, globs and folders. ThinkbackError where nothing is there, or a path does not match the mapping's."""
     addresses = listing.find_tables(sources, rules.path, rules.beside)
     names = addresses.files
-    paths = relative_paths([str(listing.plain_path(address)) for address in names])
+    paths = relative_paths([str(listing.path_without_archive(address)) for address in names])
     named = _path_column_table(names, rules)
     path_columns = [named.frame.row(number, named=True) if named.frame.width else {} for number in range(len(names))]
     runs = [rules.runs[address] if rules.runs is not None else None for address in names]
@@ -121,7 +121,7 @@ def _path_column_table(names: Sequence[str], rules: SourceRules) -> SourceTable:
     """A row for each file with the columns from its path. Numbers are recognised as in CSV."""
     if rules.path is None:
         return SourceTable(pl.DataFrame(), {})
-    rows = columns_of_paths(rules.path, [str(listing.plain_path(address)) for address in names])
+    rows = columns_of_paths(rules.path, [str(listing.path_without_archive(address)) for address in names])
     frame = pl.DataFrame(rows, schema=dict.fromkeys(columns_of(rules.path), pl.String))
     return SourceTable(frame, _number_kinds(frame.lazy())[0])
 
@@ -244,7 +244,7 @@ def _with_places(files: Sequence[_SourceFile], heights: Sequence[int], table: So
     at = np.repeat(np.arange(len(files)), heights)
     starts = np.cumsum([0, *heights[:-1]])
     texts: dict[str, list[str | None]] = {
-        "source_file": [listing.plain_path(file.address).name for file in files],
+        "source_file": [listing.path_without_archive(file.address).name for file in files],
         "source_path": [file.path for file in files],
         **({"source_run": [file.run for file in files]} if file.run is not None else {}),
     }
@@ -272,7 +272,7 @@ class _OpenedFile:
     def read_whole(self) -> bytes:
         return b"".join(self.chunks(-1))
 
-    def text(self) -> bytes:
+    def utf8_bytes(self) -> bytes:
         """The whole file as UTF-8 bytes."""
         return utf8_content(self.read_whole(), self.address)
 
@@ -280,7 +280,7 @@ class _OpenedFile:
         """The file's first bytes, which are not hashed."""
         return next(listing.read_chunks(self.address, HEAD), b"")
 
-    def on_disk(self, folder: Path) -> Path:
+    def file_on_disk(self, folder: Path) -> Path:
         """A file on disk with this content, which polars can read in blocks."""
         path = listing.local_path(self.address)
         if path is not None:
@@ -311,7 +311,7 @@ def _read_lines(opened: _OpenedFile, rules: SourceRules) -> Iterator[SourceTable
 
 
 def _read_document(opened: _OpenedFile, rules: SourceRules) -> Iterator[SourceTable]:
-    yield json_list(opened.text(), rules.texts, rules.records, rules.columns)
+    yield json_list(opened.utf8_bytes(), rules.texts, rules.records, rules.columns)
 
 
 def _read_table(
@@ -329,12 +329,12 @@ def _read_table(
     if rules.records is not None:
         raise ValueError("the mapping's `records` is for JSON; leave it out, or open lists with `explode`")
     if opened.folder is None:
-        frame, others = _named_columns(read(io.BytesIO(opened.text() if texts else opened.read_whole())), rules)
+        frame, others = _named_columns(read(io.BytesIO(opened.utf8_bytes() if texts else opened.read_whole())), rules)
         yield SourceTable(
             frame, _number_kinds(frame.drop(LINE, strict=False).lazy())[0] if texts else {}, others=others
         )
         return
-    path = opened.on_disk(opened.folder)
+    path = opened.file_on_disk(opened.folder)
     path = plain_file(path, opened.folder / "recoded", opened.address) if texts else path
     every = scan(path)
     kinds, height = _number_kinds(every) if texts else ({}, every.select(pl.len()).collect().item())
@@ -471,7 +471,7 @@ _ROWS: Mapping[str, Callable[[Sequence[bytes], SourceRules], _Joint | None]] = {
 
 
 def _trec_table(opened: _OpenedFile, rules: SourceRules, columns: Sequence[str]) -> Iterator[SourceTable]:
-    frame = pl.DataFrame(white_space_rows(opened.text(), columns), schema=dict.fromkeys(columns, pl.String))
+    frame = pl.DataFrame(white_space_rows(opened.utf8_bytes(), columns), schema=dict.fromkeys(columns, pl.String))
     yield SourceTable(frame, _number_kinds(frame.lazy())[0])
 
 

@@ -45,7 +45,7 @@ class Faults:
                 first, text = row[ROW], message_of(message, row)
             self._rows[key] = (before + (count or offenders.height), first, text)
 
-    def add(self, problem: Problem) -> None:
+    def add_fault(self, problem: Problem) -> None:
         """Adds a fault that belongs to no row."""
         self.fixed.append(problem)
 

@@ -78,7 +78,7 @@ def _check_indices(faults: Faults, traces: pl.DataFrame, gaps: _GapCount) -> Non
     step = coded.with_columns(step=pl.col("sample_index") - before)
     again = step.filter(pl.col("step") == 0)
     rows = traces.join(again.select(ROW), on=ROW, how="semi")
-    faults.add_rows("traces", "sample_index", "duplicate-index", rows, _index_twice)
+    faults.add_rows("traces", "sample_index", "duplicate-index", rows, _repeated_index_message)
     broken = step.filter(pl.col("step") > 1)
     if broken.height:
         after = step.join(broken.group_by("group").agg(gap=pl.col("sample_index").min()), on="group")
@@ -88,7 +88,7 @@ def _check_indices(faults: Faults, traces: pl.DataFrame, gaps: _GapCount) -> Non
         gaps.traces += after.filter(pl.col("sample_index") >= pl.col("gap")).height
 
 
-def _index_twice(row: dict[str, object]) -> str:
+def _repeated_index_message(row: dict[str, object]) -> str:
     what = (
         f"example {backticked(row['example_id'])}, pool {backticked(row['pool'])}, action {backticked(row['action'])}"
     )

@@ -74,11 +74,11 @@ def _files_are_sound(faults: Faults, table: str, deep: bool) -> bool:
         try:
             footer = log.footer(shard)
         except LogError as error:
-            faults.add(error.problem or Problem(shard.file, None, None, str(error), error.code))
+            faults.add_fault(error.problem or Problem(shard.file, None, None, str(error), error.code))
             continue
         if shard.rows is not None and shard.rows != footer.rows:
             message = f"holds {footer.rows:,} rows, the manifest says {shard.rows:,}: restore the file, or seal again"
-            faults.add(Problem(shard.file, None, None, message, "row-count"))
+            faults.add_fault(Problem(shard.file, None, None, message, "row-count"))
         else:
             whole.append(footer)
     problems = list(log.sound_bytes.problems(whole, None if deep else (), anew=deep))

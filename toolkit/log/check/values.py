@@ -243,13 +243,15 @@ def check_states(faults: Faults, table: str) -> list[str]:
                     row = start + int(bad.argmax())
                     has_null = bool(pc.any(values.is_null()).as_py()) or bool(missing.any())
                     what, code = ("a null", "null") if has_null else ("NaN or infinity", "not-finite")
-                    faults.add(Problem(shard.file, "state", row, f"the state holds {what}: write finite numbers", code))
+                    faults.add_fault(
+                        Problem(shard.file, "state", row, f"the state holds {what}: write finite numbers", code)
+                    )
                     break
                 start += len(column)
             else:
                 if _state_is_encoded(file):
                     message = "is dictionary-encoded, which makes states large and slow: write it plain"
-                    faults.add(Problem(shard.file, "state", None, message, "encoded"))
+                    faults.add_fault(Problem(shard.file, "state", None, message, "encoded"))
     return notes
 
 

@@ -79,7 +79,7 @@ def order_frame(sums: pl.DataFrame) -> pl.DataFrame:
         trend_z=_ratio_or_null(pl.col("slope"), pl.col("chance").sqrt()),
         lag=_ratio_or_null(pl.col("lag"), pl.col("lag_full")),
         lag_expected=_ratio_or_null(pl.col("lag_chance"), pl.col("lag_full")),
-        lag_z=_ratio_or_null(pl.col("lag") - pl.col("lag_chance"), _unless_tiny(pl.col("lag_error")).sqrt()),
+        lag_z=_ratio_or_null(pl.col("lag") - pl.col("lag_chance"), _null_if_tiny(pl.col("lag_error")).sqrt()),
         between=share,
         sampling=sampling,
         share_between=_ratio_or_null(share, share + sampling),
@@ -90,7 +90,7 @@ def _ratio_or_null(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
     return pl.when(whole > 0).then(part / whole)
 
 
-def _unless_tiny(value: pl.Expr) -> pl.Expr:
+def _null_if_tiny(value: pl.Expr) -> pl.Expr:
     """The value, or null where a sum of squares is only rounding, as in groups of two traces."""
     return pl.when(value > 1e-18).then(value)
 

@@ -67,7 +67,7 @@ def describe(log: Log) -> Description:
         _add_block(sums, log, pl.lit(False))
     shards = [{"table": t, "shards": len(log.shards[t]), "rows": log.rows(t)} for t in log.shards]
     schema = {"table": pl.String, "shards": pl.Int64, "rows": pl.Int64}
-    unfolding = _unfolding(log)
+    unfolding = _pools_of_unfolding_questions(log)
     order = assumptions.order_frame(sums["orders"]).filter(~pl.col("pool").is_in(unfolding))
     settings = assumptions.setting_frame(sums["settings"], sums["measured"], sorted(log.pools_without_prefix()))
     sizes = assumptions.size_frame(sums["group_sizes"])
@@ -82,8 +82,7 @@ def describe(log: Log) -> Description:
     )  # fmt: skip
 
 
-def _unfolding(log: Log) -> list[str]:
-    """The pools of guesses that were made while a question unfolds."""
+def _pools_of_unfolding_questions(log: Log) -> list[str]:
     if not log.has("traces") or "position" not in log.columns("traces"):
         return []
     pools = log.scan("traces", ["pool", "position"]).drop_nulls("position").select("pool")

@@ -77,7 +77,7 @@ class ScoredTraces:
         return {k: one.copy() for k, one in enumerate(self.suffixes(max(wanted, default=0)), 1) if k in wanted}
 
     @property
-    def longest(self) -> int:
+    def most_tokens(self) -> int:
         """The largest number of tokens of a trace with logged log-probabilities."""
         return _longest_list(self.tokens)
 

@@ -19,7 +19,7 @@ from toolkit.log.describe.scored_traces import MOST_TRACES, ScoredTraces, scored
 from toolkit.log.read.log import Log, collect
 from toolkit.notes import Note, warning
 from toolkit.stats.curves.arrays import Interval, PairedInterval
-from toolkit.stats.curves.roc import InfluencedEstimate, auc, mean_estimate, pooled_area, within_area
+from toolkit.stats.curves.roc import InfluencedEstimate, auc, grouped_auc, mean_estimate, pooled_auc
 from toolkit.stats.metrics.spill import Floats
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _measure_quality(
     measured = [_measure_signal(traces, one, known.get(chosen or "")) for one in signals]
     verifiers = sorted(measured[len(signals) - len(traces.scores) :], key=lambda one: -(one.auc.estimate or 0))
     rows = [_random_pick(traces), *measured[: len(signals) - len(traces.scores)], *verifiers]
-    marks = {} if lengths is None else _lengths_to_show(traces.longest, lengths)
+    marks = {} if lengths is None else _lengths_to_show(traces.most_tokens, lengths)
     of_k = traces.suffixes_of(marks)
     suffixes = [_measure_signal(traces, _ScoredSignal(str(k), of_k[k], remark), None) for k, remark in marks.items()]
     return VerifierQuality(
@@ -185,16 +185,16 @@ def _answer_prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
 
 def suffix_lengths(traces: ScoredTraces, train: ScoredTraces | None) -> _SuffixLengths | None:
     """The best suffix lengths, on these rows and chosen on others; None where no log-probabilities are logged."""
-    if not traces.longest or traces.tokens.is_null().all():
+    if not traces.most_tokens or traces.tokens.is_null().all():
         return None
     return _SuffixLengths(
-        _best_k(traces), _best_k(train, traces.longest) if train is not None and train.longest else None
+        _best_k(traces), _best_k(train, traces.most_tokens) if train is not None and train.most_tokens else None
     )
 
 
 def _best_k(traces: ScoredTraces, most: int | None = None) -> int:
     """The suffix length with the largest pooled area; of equal ones the shortest."""
-    areas = [auc(one, traces.right) for one in traces.suffixes(min(traces.longest, most or traces.longest))]
+    areas = [auc(one, traces.right) for one in traces.suffixes(min(traces.most_tokens, most or traces.most_tokens))]
     return int(np.argmax(areas)) + 1
 
 
@@ -239,8 +239,8 @@ def _area_estimates(traces: ScoredTraces, score: Floats, known: NDArray[np.bool_
     examples, first = np.unique(traces.example, return_index=True)
     of_example = traces.unit[first]
     inside = np.where(known, score, np.nan)
-    area = pooled_area(inside, traces.right, traces.unit, size)
-    within = within_area(inside, traces.right, traces.example, traces.unit, size)
+    area = pooled_auc(inside, traces.right, traces.unit, size)
+    within = grouped_auc(inside, traces.right, traces.example, traces.unit, size)
     best, random = best_scored(traces, inside, len(examples))
     return _Estimates(area, within, mean_estimate(best, of_example, size), mean_estimate(random, of_example, size))
 
@@ -365,7 +365,7 @@ def _estimate_of(value: Interval | PairedInterval) -> float | None:
 
 
 def _has_any_signal(traces: ScoredTraces) -> bool:
-    return bool(traces.scores) or traces.longest > 0 or not pl.Series(traces.whole).is_nan().all()
+    return bool(traces.scores) or traces.most_tokens > 0 or not pl.Series(traces.whole).is_nan().all()
 
 
 def quality_tables(quality: VerifierQuality, examples: str) -> list[Table]:

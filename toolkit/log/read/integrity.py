@@ -77,7 +77,7 @@ def _byte_problems(sealed: Sequence[Footer], anew: bool) -> dict[str, Problem | 
     known = set() if anew else known_shards({name: state for name, state, _ in before.values()})
     due = [footer for footer in sealed if before.get(footer.shard.path, ("",))[0] not in known]
     problems: dict[str, Problem | None] = {footer.shard.path: None for footer in sealed}
-    problems.update(zip((footer.shard.path for footer in due), map_in_threads(_problem, due), strict=True))
+    problems.update(zip((footer.shard.path for footer in due), map_in_threads(_hash_problem, due), strict=True))
     after = _cache_states(
         [footer for footer in due if problems[footer.shard.path] is None and footer.shard.path in before]
     )
@@ -86,7 +86,7 @@ def _byte_problems(sealed: Sequence[Footer], anew: bool) -> dict[str, Problem | 
     return problems
 
 
-def _problem(footer: Footer) -> Problem | None:
+def _hash_problem(footer: Footer) -> Problem | None:
     shard = footer.shard
     if hash_file(footer.path) == shard.sha256:
         return None

@@ -60,7 +60,7 @@ def is_shard(name: str) -> bool:
 
 def _find_folder(place: Place, prefix: str) -> _LogLocation | None:
     """The log in a folder; None where it has none. `prefix` comes before file names in messages."""
-    folders, files = place.names()
+    folders, files = place.list_names()
     data = place.read(MANIFEST)
     if data is not None:
         return _find_sealed(place, parse_manifest(data, f"{prefix}{MANIFEST}"), folders, prefix)
@@ -101,11 +101,11 @@ def _list_shards(place: Place, folders: Iterable[str], prefix: str) -> dict[str,
     """The shards in the folders by table, in the order of their names."""
     tables = [name for name in folders if name in SCHEMAS and name != HIDDEN]
     if HIDDEN in folders:
-        models = (name for name in place.names(HIDDEN)[0] if not name.startswith((".", "_")))
+        models = (name for name in place.list_names(HIDDEN)[0] if not name.startswith((".", "_")))
         tables += [f"{HIDDEN}/{model}" for model in models]
     shards = {}
     for table in tables:
-        inner, files = place.names(*table.split("/"))
+        inner, files = place.list_names(*table.split("/"))
         if strange := next(filter(is_shard, inner), None):  # other tools write folders of parts under such names
             raise LogError(
                 f"`{prefix}{table}/{strange}` is a folder, not a shard: move its shards up, or remove it", code="format"
@@ -122,9 +122,9 @@ def _list_shards(place: Place, folders: Iterable[str], prefix: str) -> dict[str,
 
 def _strange_folders(place: Place, folders: list[str], prefix: str) -> Iterable[str]:
     for name in folders:
-        if name not in SCHEMAS and not name.startswith((".", "_")) and any(map(is_shard, place.names(name)[1])):
+        if name not in SCHEMAS and not name.startswith((".", "_")) and any(map(is_shard, place.list_names(name)[1])):
             yield f"`{prefix}{name}/`: ignored, no table has this name: {suggest(name, SCHEMAS)}"
-    if HIDDEN in folders and any(map(is_shard, place.names(HIDDEN)[1])):
+    if HIDDEN in folders and any(map(is_shard, place.list_names(HIDDEN)[1])):
         yield f"`{prefix}{HIDDEN}/`: shards are ignored here: put them into a folder named after their model"
 
 
@@ -145,7 +145,7 @@ def _no_log(place: Place, address: str) -> LogError:
 
 def _find_glob(place: Place, address: str) -> _LogLocation:
     """The logs, table folders or shards that match a pattern, joined into one log."""
-    matches = place.matches()
+    matches = place.matching_paths()
     if not matches:
         raise LogError(f"`{address}` matches nothing", code="not-found")
     logs: dict[str, list[str] | None] = {}

@@ -30,7 +30,7 @@ class Place:
         home = self.root if self.root.endswith("/") or not self.root else f"{self.root}/"
         return home + "/".join(names)
 
-    def names(self, *names: str) -> tuple[list[str], list[str]]:
+    def list_names(self, *names: str) -> tuple[list[str], list[str]]:
         """The names of (folders, files) directly in a folder, sorted; both empty where it does not exist."""
         path = self.path(*names) if names else self.root
         if self.system is None:
@@ -103,7 +103,7 @@ class Place:
             Path(self.root).is_dir() if self.system is None else bool(self._call_remote(self.system.isdir, self.root))
         )
 
-    def matches(self) -> list[str]:
+    def matching_paths(self) -> list[str]:
         """The paths that match the address as a pattern, sorted. LogError where it is no pattern."""
         if self.system is not None:
             return sorted(path.rstrip("/") for path in self._call_remote(self.system.glob, self.root))

@@ -69,7 +69,6 @@ def _quotes_advice(message: str, sql: str) -> str:
 
 
 def _select_answer(connection: Any, log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame:
-    """The SELECT's answer over views of the log and the files."""
     import duckdb
 
     statements = connection.extract_statements(sql)

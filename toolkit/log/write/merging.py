@@ -80,7 +80,7 @@ def _dropped_traces(log: Log, ends: Sequence[int]) -> _DroppedRows:
     strangers = {}
     bounds = np.searchsorted(frame[ROW].to_numpy().astype(np.int64), [0, *ends])
     for number, here in enumerate(map(slice, bounds[:-1], bounds[1:])):
-        stays[here], strange = state.add(rows, here)
+        stays[here], strange = state.add_log(rows, here)
         if strange.any():
             strangers[number] = frame["trace_id"].gather(np.flatnonzero(strange))
     while (orphans := stays & (rows.parent >= 0) & ~state.stays[rows.parent]).any():
@@ -99,7 +99,7 @@ class _SeenRows:
     content: np.ndarray
     places: np.ndarray
 
-    def add(self, rows: _TraceKeys, here: slice) -> tuple[np.ndarray, np.ndarray]:
+    def add_log(self, rows: _TraceKeys, here: slice) -> tuple[np.ndarray, np.ndarray]:
         """Adds one log; returns whether each of its rows is kept (n,), and whether each id's trace differs from the
         kept one (ids,).
         """
@@ -111,8 +111,8 @@ class _SeenRows:
             competes = ~falls
             known, mine = self.content[key], rows.content[here]
             differs = competes & self.known[key] & ((known != mine) & (known != 0) & (mine != 0)).any(axis=1)
-            first = _is_first(key, competes & ~self.known[key])
-            stays = _is_first(place, first & ~self.places[place])
+            first = _is_first_with_number(key, competes & ~self.known[key])
+            stays = _is_first_with_number(place, first & ~self.places[place])
             strange[key[differs | (first & ~stays) | falls]] = True
             more = competes & (parent >= 0) & (strange | away)[parent]
             if not more.any():
@@ -125,7 +125,7 @@ class _SeenRows:
         return stays, strange
 
 
-def _is_first(numbers: np.ndarray, among: np.ndarray) -> np.ndarray:
+def _is_first_with_number(numbers: np.ndarray, among: np.ndarray) -> np.ndarray:
     """Whether each of the rows `among` is the first with its number, (n,) bool."""
     at = np.flatnonzero(among)
     first = np.zeros(len(numbers), bool)
@@ -206,7 +206,7 @@ def merge_logs(
     _check_bytes(logs)
     joined = _JoinedLogs(_concatenate_logs(logs), logs)
     _check_questions(joined.log)
-    lost = _dropped_traces(joined.log, joined.ends("traces"))
+    lost = _dropped_traces(joined.log, joined.row_ends("traces"))
     with replacing(target) as folder:
         counts = {table: _merge_table(folder, joined, table, lost, compression) for table in joined.log.shards}
         details = _manifest_details(logs, name or target.name)
@@ -222,7 +222,7 @@ class _JoinedLogs:
     log: Log
     parts: Sequence[Log]
 
-    def ends(self, table: str) -> list[int]:
+    def row_ends(self, table: str) -> list[int]:
         """The end of each log's rows in a table, as `__row` counts."""
         return list(accumulate(part.rows(table) for part in self.parts))
 
@@ -373,7 +373,7 @@ def _dropped_rows(joined: _JoinedLogs, table: str, stray: pl.Series) -> pl.Serie
 
 def _stray_rows(joined: _JoinedLogs, table: str, lost: _DroppedRows) -> pl.Series:
     """The rows (`__row`) of traces that were dropped, or for which another log's trace survives."""
-    ends = joined.ends(table)
+    ends = joined.row_ends(table)
     parts = [pl.Series(ROW, [], pl.UInt64)]
     for number, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
         ids = lost.of_log(number)

@@ -59,7 +59,7 @@ def seal_folder(folder: Path, *, validate: bool, name: str, trusted: bool = Fals
         check_log(log, tuple(log.shards))
     for of_table in log.shards.values():
         for shard in of_table:
-            if not _is_ours(log, shard.table, log.footer(shard).readable):
+            if not _is_as_written_by_us(log, shard.table, log.footer(shard).readable):
                 alone = Log(log.address, None, {shard.table: (shard,)}, (), sound_bytes=log.sound_bytes)
                 rows = collect(alone.scan(shard.table, list(alone.columns(shard.table))), log)
                 replace_shard(Path(shard.path), shard.table, sort_rows(rows, shard.table))
@@ -81,7 +81,7 @@ def _with_hashes(log: Log) -> Log:
     return replace(log, shards=shards)
 
 
-def _is_ours(log: Log, table: str, path: str) -> bool:
+def _is_as_written_by_us(log: Log, table: str, path: str) -> bool:
     """Whether a shard is as we write it: the contract's types, small row groups, sorted by example_id."""
     import pyarrow.parquet as pq
 

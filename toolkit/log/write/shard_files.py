@@ -70,7 +70,7 @@ def write_beside(path: Path, exclusive: bool = False) -> Iterator[Path]:
         yield temporary
         sync_to_disk(temporary)
         if exclusive:
-            _take_name(temporary, path)
+            _rename_to_free_name(temporary, path)
         else:
             temporary.replace(path)
         sync_to_disk(path.parent)
@@ -82,7 +82,7 @@ def write_beside(path: Path, exclusive: bool = False) -> Iterator[Path]:
         raise
 
 
-def _take_name(temporary: Path, path: Path) -> None:
+def _rename_to_free_name(temporary: Path, path: Path) -> None:
     """Renames a file to a name that must be free. A hard link can't overwrite, but some file systems have none."""
     try:
         os.link(temporary, path)

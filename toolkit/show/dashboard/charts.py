@@ -56,7 +56,6 @@ def charts() -> dict[str, Spec]:
 
 
 def _chart_config() -> Spec:
-    """The Vega configuration that all charts of the dashboard share."""
     ink = "currentColor"
     quiet = {"gridColor": ink, "gridOpacity": 0.14, "domainColor": ink, "tickColor": ink}
     text = {"labelColor": ink, "titleColor": ink, "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": 600}

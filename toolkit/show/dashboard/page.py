@@ -69,7 +69,6 @@ def _security_policy(scripts: Sequence[str], style: str, texts: bool) -> str:
 
 
 def _page_scripts() -> str:
-    """The page's own scripts, joined into one."""
     return "\n".join(['"use strict";', *(_read_asset(f"{name}.js") for name in SCRIPTS), FIRST])
 
 

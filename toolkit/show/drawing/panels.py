@@ -97,7 +97,7 @@ class FigureRowPlaces:
             top += height
         return cls(lines, tuple(places), top + _GAP / 2)
 
-    def name(self, axes: Axes) -> None:
+    def write_names(self, axes: Axes) -> None:
         """Writes the names beside the axes, the first at the top. y is in inches from there."""
         axes.set_yticks(self.places, self.names, parse_math=False, linespacing=1.0)
         axes.set_ylim(self.height, 0.0)

@@ -69,10 +69,10 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
         FigureCanvasAgg(figure)  # measures text; no window, no global state
         yield figure
         plain_texts(figure)
-        vars(figure)["_repr_png_"] = partial(_on_screen, figure)
+        vars(figure)["_repr_png_"] = partial(_notebook_png, figure)
 
 
-def _on_screen(figure: Figure) -> tuple[bytes, dict[str, int]]:
+def _notebook_png(figure: Figure) -> tuple[bytes, dict[str, int]]:
     """The PNG that a notebook shows of a figure, sharp on high-resolution screens, and its size on screen in pixels."""
     from PIL import Image
 

@@ -139,8 +139,8 @@ def curves_figure(
             grid[0, 0].plot([], [], linestyle="", label="hollow: published", **_HOLLOW, color=INK, marker="o")
         arrange(figure, body, title, simulated)
         for axes, (_, curves) in zip(grid.flat, panels, strict=False):
-            _side_by_side(axes, [line for line in axes.get_lines() if line.get_gid() == PUBLISHED])
-            _name_beyond(axes, curves, f"{symbol} = " if (symbol := x.partition(", ")[2]) else "")
+            _move_marks_apart(axes, [line for line in axes.get_lines() if line.get_gid() == PUBLISHED])
+            _write_names_beyond_axes(axes, curves, f"{symbol} = " if (symbol := x.partition(", ")[2]) else "")
         text = f"bands: {100 * level:g} % intervals of each line, not of differences between lines"
         text = text if bands else "intervals, and paired differences between lines: see the tables"
         add_small_print(figure, note or text)
@@ -167,7 +167,7 @@ def _set_common_scale(panels: Sequence[Axes], curves: Sequence[PlottedCurve], le
         line.set_clip_on(bool((values > top).any() or (values < bottom).any()))
 
 
-def _name_beyond(axes: Axes, curves: Sequence[PlottedCurve], x: str) -> None:
+def _write_names_beyond_axes(axes: Axes, curves: Sequence[PlottedCurve], x: str) -> None:
     """Writes the names and last values of lines that leave the axes, one below the other at the upper edge."""
     top = axes.get_ylim()[1]
     beyond = [(curve, curve.estimate[-1]) for curve in curves if (curve.estimate[-1] or 0.0) * 100 > top]
@@ -230,7 +230,7 @@ _FAR = 12
 """Places that are tried to either side."""
 
 
-def _side_by_side(axes: Axes, marks: Sequence[Line2D]) -> None:
+def _move_marks_apart(axes: Axes, marks: Sequence[Line2D]) -> None:
     """Moves single-point marks sideways to the nearest place where they hide no earlier mark."""
     from matplotlib.transforms import ScaledTranslation
 

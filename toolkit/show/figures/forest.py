@@ -90,7 +90,7 @@ def forest_figure(
     body = lines.height + 0.3 + 0.14 * (axis.count("\n") + 1)
     with on_page(body, width, title=title, simulated=simulated, note=note, handle=1.0) as figure:
         axes = figure.add_subplot()
-        lines.name(axes)
+        lines.write_names(axes)
         left, right = _axis_limits(rows)
         axes.set_xlim(left, right)
         axes.axvline(0, color=INK, linewidth=0.8, zorder=2)

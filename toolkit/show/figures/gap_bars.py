@@ -68,7 +68,7 @@ def gap_figure(
     note = "; ".join(filter(None, [*marked, note]))
     with on_page(body, width, title=title, simulated=simulated, note=note, handle=1.6) as figure:
         axes = figure.add_subplot()
-        lines.name(axes)
+        lines.write_names(axes)
         start = [0.0] * len(rows)
         for name, part in PARTS.items():
             sizes = [HUNDRED * getattr(row, name) for row in rows]

@@ -19,7 +19,7 @@ import polars as pl
 from toolkit.columns import COLUMNS, OutcomeColumn, metric_column
 from toolkit.notes import Note
 from toolkit.show.tables.table_content import IntervalCell
-from toolkit.stats import not_worse
+from toolkit.stats import rules_out_loss
 from toolkit.stats.limits.planning import NeededQuestions
 from toolkit.stats.many.ranks import NO_RANKS
 from toolkit.stats.metrics.metrics import cost_column, rank_key
@@ -384,4 +384,4 @@ def _not_worse(difference: IntervalCell | None, results: RankedInput) -> bool | 
     if results.margin is None or difference is None or difference.low is None or difference.high is None:
         return None
     low = -difference.high if results.quality.cost else difference.low
-    return not_worse(low, results.margin, results.judged)
+    return rules_out_loss(low, results.margin, results.judged)

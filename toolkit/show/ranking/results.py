@@ -130,8 +130,8 @@ def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
 
 
 def frontier_figure(results: RankedInput, title: str = "", width: float = WIDTH, note: str = "") -> Figure | None:
-    """Draws quality against cost; None where `no_frontier` gives a reason against it."""
-    if no_frontier(results):
+    """Draws quality against cost; None where `why_no_frontier` gives a reason against it."""
+    if why_no_frontier(results):
         return None
     points = frontier_points(results)
     if width <= COLUMN:
@@ -150,7 +150,7 @@ def frontier_figure(results: RankedInput, title: str = "", width: float = WIDTH,
     )
 
 
-def no_frontier(results: RankedInput) -> str:
+def why_no_frontier(results: RankedInput) -> str:
     """The reason why there is no figure of quality against cost; empty where there is one."""
     points = frontier_points(results)
     if not points or not results.quality.share:
@@ -242,7 +242,7 @@ def _columns(results: RankedInput, ranked: Sequence[Ranked], also: Collection[st
     if results.margin is not None:
         tick = Tick("yes", "no")
         column = TableColumn("not worse", tick, "not_worse", drop=1, if_filled=True)
-        parts.append((column, partial(_not_worse, baseline=results.baseline)))
+        parts.append((column, partial(_not_worse_cell, baseline=results.baseline)))
     parts.append((_core_column("Pareto", FrontMark(), "on_front", 3), _front_cell))
     if any(row.ranks for row in ranked):
         parts.append((_core_column("rank", RankSet(), "rank", 4), lambda r: r.ranks))
@@ -298,7 +298,7 @@ def _front_cell(row: Ranked) -> tuple[bool, float | None] | None:
     return None if row.on_front is None else (row.on_front, row.front_share)
 
 
-def _not_worse(row: Ranked, baseline: str | None) -> bool | str | None:
+def _not_worse_cell(row: Ranked, baseline: str | None) -> bool | str | None:
     return IDENTICAL if baseline in row.same_as else row.not_worse
 
 
@@ -413,10 +413,10 @@ def main_finding(results: RankedInput) -> str | None:
     """The run's main finding in words: the best policy, its distance to the baseline, how many tie with it, and the
     cheapest within the margin. None where nothing can be said.
     """
-    return " ".join([*best_policy(results), *cheapest_within(results)]) or None
+    return " ".join([*best_policy_sentences(results), *cheapest_policy_sentences(results)]) or None
 
 
-def best_policy(results: RankedInput) -> Iterator[str]:
+def best_policy_sentences(results: RankedInput) -> Iterator[str]:
     """Yields sentences on the best policy and how many tie with it; none where nothing ranks, or only one policy."""
     ranked = [row for row in rank(results) if not row.policy.diagnostic and row.quality is not None]
     leader = next((row for row in ranked if row.leads), None)
@@ -441,7 +441,7 @@ def best_policy(results: RankedInput) -> Iterator[str]:
         yield f"{count} told apart from it on {counted(results.judged, 'question')}."
 
 
-def cheapest_within(results: RankedInput) -> Iterator[str]:
+def cheapest_policy_sentences(results: RankedInput) -> Iterator[str]:
     """Yields sentences on the cheapest policy shown to be within the margin of the baseline, or on the questions that
     would decide; then on the cheapest by estimates alone.
     """

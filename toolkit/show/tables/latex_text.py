@@ -116,12 +116,12 @@ def _indented_width(line: str, size: int) -> float:
 
 
 def _sign_tex(sign: str) -> str:
-    if _mark_letters(sign):
-        return rf"\textsuperscript{{{_mark_letters(sign)}}}"
+    if _note_mark_letters(sign):
+        return rf"\textsuperscript{{{_note_mark_letters(sign)}}}"
     return _COMMANDS[sign][0] if sign in _COMMANDS else _HIDDEN.get(sign, sign)
 
 
-def _mark_letters(sign: str) -> str:
+def _note_mark_letters(sign: str) -> str:
     """The letters that a mark shows; empty for every other character."""
     number = ord(sign) - _MARKS
     return ascii_lowercase[number % 26] * (1 + number // 26) if 0 <= number < MARKS else ""
@@ -134,7 +134,7 @@ def _plain_signs(text: str) -> str:
 
 @lru_cache(4_096)
 def _is_known_sign(sign: str) -> bool:
-    return sign in _WIDTHS or sign in _LETTERS or sign in _HIDDEN or _base_letter(sign) + _mark_letters(sign) != ""
+    return sign in _WIDTHS or sign in _LETTERS or sign in _HIDDEN or _base_letter(sign) + _note_mark_letters(sign) != ""
 
 
 def _base_letter(sign: str) -> str:
@@ -146,6 +146,6 @@ def _base_letter(sign: str) -> str:
 
 @lru_cache(4_096)
 def _sign_width(sign: str) -> int:
-    if _mark_letters(sign):
-        return 600 * len(_mark_letters(sign))
+    if _note_mark_letters(sign):
+        return 600 * len(_note_mark_letters(sign))
     return _WIDTHS.get(sign) or _LETTERS.get(sign) or _WIDTHS.get(_base_letter(sign), 0)

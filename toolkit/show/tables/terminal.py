@@ -196,13 +196,13 @@ def _table_lines(table: TableContent, layout: _TableLayout, width: int) -> Itera
     widths = layout.column_widths(width)
     if layout.headed:
         yield _leading_cells(layout, layout.heads) + layout.heads[layout.name or 0], "bold"
-    yield from ((line, "bold") for line in _side_by_side(layout, layout.heads, widths, bottom=True))
+    yield from ((line, "bold") for line in _lines_side_by_side(layout, layout.heads, widths, bottom=True))
     yield "─" * layout.line_width(widths), ""
     for number, row in enumerate(layout.rows):
         style = "bold" if number in table.strong else "dim" if number in table.faint else ""
         if layout.headed:
             yield from ((line, style) for line in _name_lines(layout, row, width))
-        yield from ((line, style) for line in _side_by_side(layout, row, widths))
+        yield from ((line, style) for line in _lines_side_by_side(layout, row, widths))
 
 
 def _leading_cells(layout: _TableLayout, cells: Sequence[str]) -> str:
@@ -226,7 +226,7 @@ def _name_lines(layout: _TableLayout, row: Sequence[str], width: int) -> Iterato
     yield from (" " * indent + part for part in more)
 
 
-def _side_by_side(
+def _lines_side_by_side(
     layout: _TableLayout, cells: Sequence[str], widths: Sequence[int], bottom: bool = False
 ) -> Iterator[str]:
     """Yields the lines of cells beside each other. They start on one line, or with `bottom` (headings) end on one."""

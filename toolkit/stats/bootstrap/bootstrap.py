@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.metrics.metrics import BY_POLICY, Likeness, Statistic, group_by_policy, statistic_rows, way_rows
+from toolkit.stats.metrics.metrics import BY_POLICY, Likeness, Statistic, group_by_policy, shared_rows, statistic_rows
 from toolkit.stats.metrics.outcomes import Chunk
 from toolkit.stats.metrics.resamples import COUNT_ROWS, THREADS, Counts, Resamples
 from toolkit.stats.metrics.scan import SUM_BITS, Scan, Units, round_to_bits
@@ -53,7 +53,7 @@ def resampled_sums(
     `space`: the sums of an earlier call that are no longer needed; their memory is used again where it suffices.
     """
     small = scan.integer & (scan.reach * int(resamples.draws.max()) < EXACT[np.float32]) & (units.weight is None)
-    shared = units.shares_ways & np.array([one.kind in BY_POLICY for one in scan.statistics], bool)
+    shared = units.shares_outcomes & np.array([one.kind in BY_POLICY for one in scan.statistics], bool)
     kinds = np.where(scan.constant, 0, np.where(shared, 1, np.where(small, 2, 3)))
     index = np.array(sorted(statistics, key=lambda i: (kinds[i], i)), np.int64)
     sharing, start, rest = np.searchsorted(kinds[index], [1, 2, 3]).tolist()
@@ -64,16 +64,16 @@ def resampled_sums(
     values[:sharing] = scan.total[index[:sharing], None]
     values[sharing:] = 0
     named = [scan.statistics[i] for i in index]
-    ways = _WaySums.of(named[sharing:start], scan.integer[index[sharing:start]], units.policies)
+    ways = _SharedOutcomeSums.of_statistics(named[sharing:start], scan.integer[index[sharing:start]], units.policies)
     with product_threads() as pool:
         most = min(PRODUCT_ROWS, units.most_statistics)
         for chunk, part, rows in units.parts(named[start:], most):
-            counts, sums = resamples.counts(chunk), values[start + part.start : start + part.stop]
+            counts, sums = resamples.counts_of_chunk(chunk), values[start + part.start : start + part.stop]
             cut, most_drawn = max(0, rest - start - part.start), int(resamples.draws[:, chunk].max())
             add_products(sums[:cut], rows[:cut], counts, most_drawn, pool, np.float32)
             add_products(sums[cut:], rows[cut:], counts, most_drawn, pool)
             if sharing < start and part.stop == len(index) - start:
-                ways.add(values[sharing:start], units.examples_by_chunk[chunk], counts, most_drawn, pool)
+                ways.add_chunk(values[sharing:start], units.examples_by_chunk[chunk], counts, most_drawn, pool)
         long = ~scan.integer | (units.weight is not None) | (scan.reach * units.count > 2**SUM_BITS)
         due = np.flatnonzero(long[index] & (kinds[index] > 0))
         list(pool.map(_round_sums, [values[i : i + 1] for i in due]))
@@ -81,10 +81,10 @@ def resampled_sums(
 
 
 @dataclass(frozen=True, eq=False)
-class _WaySums:
+class _SharedOutcomeSums:
     """Sums of statistics, `alike` in all but the policy: the row of each of P policies, (alike, P), −1 where none is
     wanted; `whole` (alike,): whether they are of integers. They are exact in whatever order they are added, so from one
-    way of an example to the next only what differs is multiplied.
+    outcome of an example to the next only what differs is multiplied.
     """
 
     statistics: Sequence[Statistic]
@@ -93,7 +93,9 @@ class _WaySums:
     whole: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, statistics: Sequence[Statistic], integer: NDArray[np.bool_], policies: int) -> _WaySums:
+    def of_statistics(
+        cls, statistics: Sequence[Statistic], integer: NDArray[np.bool_], policies: int
+    ) -> _SharedOutcomeSums:
         """The sums of some statistics, each a row; `integer` (statistics,): whether its values are."""
         alike = group_by_policy(statistics)
         row, whole = np.full((len(alike), policies), -1), np.ones(len(alike), bool)
@@ -103,28 +105,28 @@ class _WaySums:
                 whole[number] &= integer[place]
         return cls(statistics, list(alike), row, whole)
 
-    def add(self, sums: Floats, chunk: Chunk, counts: Counts, most_drawn: int, pool: ThreadPoolExecutor) -> None:
+    def add_chunk(self, sums: Floats, chunk: Chunk, counts: Counts, most_drawn: int, pool: ThreadPoolExecutor) -> None:
         """Adds one chunk of examples, drawn `counts` (B, E) times, to the `sums` (statistics, B). `most_drawn`: how
         many examples a resample draws of it at most.
         """
-        ways = chunk.ways
+        ways = chunk.shared
         if ways is None:
             add_products(sums, statistic_rows(chunk, self.statistics), counts, most_drawn, pool)
             return
-        rows = way_rows(chunk, self.alike)
-        # Integers as they are, and exact steps over ways of policies whose fractions nobody wants here.
+        rows = shared_rows(chunk, self.alike)
+        # Integers as they are, and exact steps over outcomes of policies whose fractions nobody wants here.
         parts = _split_exactly(np.where(self.whole[:, None], np.rint(rows), rows), most_drawn, np.float32)
         later = np.flatnonzero(ways.first)
         later = later[np.argsort(ways.first[later], kind="stable")]
         ends = np.searchsorted(ways.first[later], np.arange(len(ways.order)), "right")
         moves, examples = parts.rows[:, later] - parts.rows[:, later - 1], ways.example[later]
-        placed = parts.rows[:, ways.first_ways], moves, examples, ends, self.row[:, ways.order]
-        add = partial(_add_ways, sums, parts, *placed, counts)
+        placed = parts.rows[:, ways.first_outcome_of_example], moves, examples, ends, self.row[:, ways.order]
+        add = partial(_add_shared_outcomes, sums, parts, *placed, counts)
         list(pool.map(add, range(0, len(counts), COUNT_ROWS)))
 
 
 @dataclass(frozen=True, eq=False)
-class _Parts:
+class _ExactParts:
     """Rows as sums of N parts: whole numbers `rows` (N, units), level after level from the highest bits on, each the
     rows that have such a part, and the unit of each. The sums of the first `exact` levels have no rounding.
     """
@@ -142,7 +144,7 @@ class _Parts:
             start += len(owner)
         return out
 
-    def joined(self, sums: NDArray[np.floating]) -> Floats:
+    def join_sums(self, sums: NDArray[np.floating]) -> Floats:
         """The sums of the rows (rows, B) from those (N, B) of the parts; all but one addition are exact."""
         if len(self.levels) == 1:
             return sums * self.levels[0][1][:, None]
@@ -150,7 +152,7 @@ class _Parts:
         return high @ sums if len(self.levels) <= self.exact else low @ sums + high @ sums
 
 
-def _split_exactly(rows: Floats, most_drawn: int, form: type[np.floating]) -> _Parts:
+def _split_exactly(rows: Floats, most_drawn: int, form: type[np.floating]) -> _ExactParts:
     """Rows (rows, units) in parts so small that numbers of type `form` add differences of `most_drawn` exactly."""
     size = math.log2(EXACT[form])
     bits = math.floor(size - 1 - math.log2(max(most_drawn, 1)))
@@ -165,16 +167,16 @@ def _split_exactly(rows: Floats, most_drawn: int, form: type[np.floating]) -> _P
         rows = rows - parts[-1] * unit[:, None]
         rest = rows.any(axis=1)
         rows, owner, low = rows[rest], owner[rest], low[rest]
-    return _Parts(np.concatenate(parts).astype(form), levels, 1 + int((53 - size) // bits))
+    return _ExactParts(np.concatenate(parts).astype(form), levels, 1 + int((53 - size) // bits))
 
 
-def _add_ways(
-    sums: Floats, parts: _Parts, first: NDArray[np.float32], moves: NDArray[np.float32], examples: NDArray[np.int32],
-    ends: Ints, row: Ints, counts: Counts, start: int,
+def _add_shared_outcomes(
+    sums: Floats, parts: _ExactParts, first: NDArray[np.float32], moves: NDArray[np.float32],
+    examples: NDArray[np.int32], ends: Ints, row: Ints, counts: Counts, start: int,
 ) -> None:  # fmt: skip
-    """Adds a block of resamples from number `start` on: of the `parts` of rows those of the `first` way of each example
-    (N, E), and `moves` (N, M) from there on, which come at `examples` (M,), those of place p in the order up to `ends`
-    (P,). `row` (rows, P): where the sums of each row go.
+    """Adds a block of resamples from number `start` on: of the `parts` of rows those of the `first` outcome of each
+    example (N, E), and `moves` (N, M) from there on, which come at `examples` (M,), those of place p in the order up
+    to `ends` (P,). `row` (rows, P): where the sums of each row go.
     """
     some, form = counts[start : start + COUNT_ROWS], first.dtype
     total, moved, begin = first @ some.astype(form).T, some.take(examples, axis=1).astype(form), 0
@@ -183,7 +185,7 @@ def _add_ways(
             total += moves[:, begin:end] @ moved[:, begin:end].T
         begin = end
         wanted = np.flatnonzero(row[:, place] >= 0)
-        sums[row[wanted, place], start : start + len(some)] += parts.joined(total)[wanted]
+        sums[row[wanted, place], start : start + len(some)] += parts.join_sums(total)[wanted]
 
 
 def add_products(
@@ -198,11 +200,11 @@ def add_products(
         return
     parts = _split_exactly(rows, most_drawn, form)
 
-    def add(start: int) -> None:
+    def add_resample_block(start: int) -> None:
         some = counts[start : start + COUNT_ROWS]
-        sums[:, start : start + len(some)] += parts.joined(parts.rows @ some.astype(form).T)
+        sums[:, start : start + len(some)] += parts.join_sums(parts.rows @ some.astype(form).T)
 
-    list(pool.map(add, range(0, len(counts), COUNT_ROWS)))
+    list(pool.map(add_resample_block, range(0, len(counts), COUNT_ROWS)))
 
 
 def _round_sums(sums: Floats) -> None:

@@ -39,7 +39,7 @@ def _jaccard_limits(right: Floats, wrong: Floats, level: float) -> tuple[Floats,
 
 
 @dataclass(frozen=True, eq=False)
-class _Slopes:
+class _F1Slopes:
     """A mean of F1s (`value`) and its derivatives by each class's true positives, predictions and gold (…, K)."""
 
     value: Floats  # (…)
@@ -48,7 +48,7 @@ class _Slopes:
     gold: Floats  # by gold
 
     @classmethod
-    def slopes_at(cls, right: Floats, named: Floats, gold: Floats, weighted: bool) -> _Slopes:
+    def slopes_at(cls, right: Floats, named: Floats, gold: Floats, weighted: bool) -> _F1Slopes:
         """The mean F1 and its derivatives at these sums. The classes count alike, or by their gold if `weighted`."""
         both = named + gold
         f1 = 2 * right / both
@@ -74,12 +74,12 @@ def _pseudo_pair(right: Floats, named: Floats, gold: Floats, classes: int) -> tu
     return right + 1 / (2 * classes), named + 1 / classes, gold + 1 / classes
 
 
-def _pseudo_error_square(slopes: _Slopes, classes: int) -> Floats:
+def _pseudo_error_square(slopes: _F1Slopes, classes: int) -> Floats:
     """The pseudo-error's part of an F1's sum of squared influences: the mean of (gold_g + named_a)² over g ≠ a."""
     return _off_diagonal(slopes.gold, slopes.named, classes) / (classes * (classes - 1))
 
 
-def _pseudo_pair_square(first: _Slopes, second: _Slopes, classes: int) -> Floats:
+def _pseudo_pair_square(first: _F1Slopes, second: _F1Slopes, classes: int) -> Floats:
     """The pseudo-pair's part of the sum of squared influences of a difference of two F1s. The policy that is right adds
     the slopes right + named + gold of its class, the other those of an error.
     """
@@ -146,10 +146,10 @@ class _F1Cells:
         """The number of wrong answers of each policy (P,)."""
         return np.asarray((self.sums @ self.error_weights).sum(axis=1))
 
-    def f1_slopes(self, pseudo: Callable[[Floats, Floats, Floats, int], tuple[Floats, Floats, Floats]]) -> _Slopes:
+    def f1_slopes(self, pseudo: Callable[[Floats, Floats, Floats, int], tuple[Floats, Floats, Floats]]) -> _F1Slopes:
         """The slopes of each policy's F1 after the function `pseudo` has added a pseudo-example to the sums."""
         right, named, gold = np.moveaxis(self.sums, 2, 0)
-        return _Slopes.slopes_at(*pseudo(right, named, gold, self.count_classes), self.metric.weighted)
+        return _F1Slopes.slopes_at(*pseudo(right, named, gold, self.count_classes), self.metric.weighted)
 
     def cells_of(self, policies: Ints | int) -> _F1Cells:
         """The sums of only some of the policies. A single number still gives arrays of one policy."""
@@ -199,8 +199,8 @@ def _set_one_class_limits(
     low, high = _jaccard_limits(cells.sums[on, 0, 0], wrong, level)
     slot = SeriesKind.VALUE, 0
     for method, which in (("jaccard", score & (gold >= FEW_GOLD)), ("jaccard_few", score & (gold < FEW_GOLD))):
-        results.put(slot, m, on[which], low[which], high[which], np.nan, method)
-    results.withhold(slot, m, on[gold < FEWEST_GOLD])
+        results.set_interval(slot, m, on[which], low[which], high[which], np.nan, method)
+    results.remove_intervals(slot, m, on[gold < FEWEST_GOLD])
 
 
 def _set_mean_limits(
@@ -218,9 +218,9 @@ def _set_mean_limits(
     square += _pseudo_error_square(slopes, some.count_classes)
     low, high, _ = _delta_limits(slopes.value, square, sample.estimates[m, few], 0.0, level)
     slot = SeriesKind.VALUE, 0
-    results.put(slot, m, few, low, high, np.nan, "delta")
+    results.set_interval(slot, m, few, low, high, np.nan, "delta")
     if not cells.metric.weighted:
-        results.withhold(slot, m, few[some.least_gold < FEWEST_GOLD])
+        results.remove_intervals(slot, m, few[some.least_gold < FEWEST_GOLD])
 
 
 def _set_difference_limits(
@@ -255,12 +255,12 @@ def _set_difference_limits(
     square = _unit_sums(sample.units, sample.scan, moved, np.square) + _pseudo_pair_square(one, two, some.count_classes)
     estimate = results.value[(*slot, m, on)]
     low, high, p_value = _delta_limits(one.value - two.value, square, estimate, -1.0, level)
-    results.put(slot, m, on, low, high, p_value, "delta")
+    results.set_interval(slot, m, on, low, high, p_value, "delta")
     if cells.metric.which is not None:
-        results.withhold(slot, m, on[gold < FEWEST_GOLD])
+        results.remove_intervals(slot, m, on[gold < FEWEST_GOLD])
 
 
-def _stack_slopes(slopes: _Slopes) -> Floats:
+def _stack_slopes(slopes: _F1Slopes) -> Floats:
     """The derivatives by true positives, predictions and gold in one array (P, K, 3), as in `_F1Cells.numbers`."""
     return np.stack(np.broadcast_arrays(slopes.right, slopes.named, slopes.gold), axis=-1)
 

@@ -82,7 +82,7 @@ def influences(sample: WholeSample, series: Sequence[MetricSeries]) -> Iterator[
     sizes, every = np.bincount(stratum), sample.units.count
     sums, start = np.zeros((sum(map(len, series)), len(sizes))), 0
     for block in _unstratified_influences(sample, series):
-        sums += sample.units.over_strata(block, start).T
+        sums += sample.units.sums_by_stratum(block, start).T
         start += block.shape[1]
     mean, start = sums / sizes, 0
     times = np.sqrt(sizes / np.maximum(sizes - 1, 1) * (every - 1) / every)

@@ -88,7 +88,7 @@ def count_pairs(sample: WholeSample, references: Sequence[int]) -> PairCounts:
     pairs = PairCounts(*(np.full(shape, np.nan) for _ in range(9)))
     for m, one in enumerate(sample.metrics):
         if not sample.has_single_units and sample.is_rate(m):
-            _count_clusters(sample, m, references, pairs)
+            _count_differing_clusters(sample, m, references, pairs)
         if not (one.column.rate and sample.has_single_units):
             continue
         value, weight = np.array([[scan.index[s] for s in one.statistics(p)] for p in range(shape[2])]).T
@@ -115,8 +115,8 @@ def count_pairs(sample: WholeSample, references: Sequence[int]) -> PairCounts:
     return pairs
 
 
-def _count_clusters(sample: WholeSample, m: int, references: Sequence[int], pairs: PairCounts) -> None:
-    """Fills `pairs` with the clusters on which a rate differs between policy and reference, both known there."""
+def _count_differing_clusters(sample: WholeSample, m: int, references: Sequence[int], pairs: PairCounts) -> None:
+    """Sets in `pairs` how many clusters of a rate differ between policy and reference, where both are known."""
     index, statistics = sample.scan.index, sample.scan.statistics
     one, size = sample.metrics[m], sample.rows.shape[1]
     value, weight = np.array([[index[s] for s in one.statistics(p)] for p in range(size)]).T
@@ -159,7 +159,7 @@ def effective_number(total: Floats, squares: Floats) -> Floats:
     return total**2 / np.where(squares > 0, squares, 1.0)
 
 
-def as_whole_pairs(gains: Floats, losses: Floats, squares: Floats, n: Floats) -> tuple[Floats, Floats, Floats]:
+def whole_pairs(gains: Floats, losses: Floats, squares: Floats, n: Floats) -> tuple[Floats, Floats, Floats]:
     """Rescales gains, losses and trials by c = Σ|d|/Σd², so that fractional differences count as whole ones of ±1.
 
     c is 1 where nothing differs.
@@ -226,7 +226,7 @@ def has_same_calls(
     places = np.arange(len(sample.policies)) if policies is None else np.array(policies)
     paid = np.array(
         [
-            [index[one] for metric in free for one in (*metric.statistics(p), *metric.counted(p))]
+            [index[one] for metric in free for one in (*metric.statistics(p), *metric.counts(p))]
             for p in places.tolist()
         ],
         np.int64,

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolkit.columns import OutcomeColumn, row_of
+from toolkit.columns import OutcomeColumn, column_or_metric
 from toolkit.errors import EmptyError
 from toolkit.stats.bootstrap.series import SeriesPlan
 from toolkit.stats.limits.intervals import MIN_EVENTS
-from toolkit.stats.metrics.metrics import Metric, Statistic, catalogue, cost_column, rank_key
+from toolkit.stats.metrics.metrics import Metric, Statistic, cost_column, metrics_of_run, rank_key
 from toolkit.stats.metrics.outcomes import Blocks, Store
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.scan import SCAN_ROWS, Scan, Units, scan_statistics
@@ -37,7 +37,7 @@ class WholeSample:
     judged: int
     seconds: str | None  # the column euros come from
 
-    def plan(self, references: Sequence[int]) -> SeriesPlan:
+    def series_plan(self, references: Sequence[int]) -> SeriesPlan:
         """The plan to resample every value in the table, and its differences to these references."""
         return SeriesPlan(self.metrics, self.has_value, references, self.scan)
 
@@ -55,11 +55,11 @@ class WholeSample:
         if not (one.column.rate and self.has_single_units and self.rows[metric, policy]):
             return None
         number = self.scan.index[one.statistics(policy)[0]]
-        events, count = self.rate(metric, policy)
+        events, count = self.events(metric, policy)
         few = self.scan.binary[number] and min(events, count - events) < MIN_EVENTS
         return (events, count) if few else None
 
-    def rate(self, metric: int, policy: int) -> tuple[float, int]:
+    def events(self, metric: int, policy: int) -> tuple[float, int]:
         """The number of events and of trials of a policy's rate."""
         number = self.scan.index[self.metrics[metric].statistics(policy)[0]]
         return float(self.scan.count[number]), int(self.counts[metric, policy])
@@ -115,7 +115,7 @@ class WholeSample:
         size in one stratum that they count as, (metrics, policies).
         """
         counted = {
-            (m, p): self.scan.index[one.counted(p)[0]]
+            (m, p): self.scan.index[one.counts(p)[0]]
             for m, one in enumerate(self.metrics)
             for p in np.flatnonzero(self.rows[m]).tolist()
         }
@@ -186,35 +186,35 @@ def read_sample(
     if not store.chunks:
         raise EmptyError("no example to summarise: every one was left out")
     keys, everyone = store.keys, range(len(policies))
-    plain = catalogue(keys, labels, settings, None, columns)
-    verdicts = Statistic("judged", " ".join(key for key in keys if row_of(key, columns).judges))
+    plain = metrics_of_run(keys, labels, settings, None, columns)
+    verdicts = Statistic("judged", " ".join(key for key in keys if column_or_metric(key, columns).judges))
     statistics = [Statistic("size"), verdicts]
     statistics += [Statistic("has", key, p) for key in keys for p in everyone]
-    statistics += [s for metric in plain for p in everyone for s in (*metric.statistics(p), *metric.counted(p))]
+    statistics += [s for metric in plain for p in everyone for s in (*metric.statistics(p), *metric.counts(p))]
     units = Units(store)
     scan = scan_statistics(units, statistics)
 
-    def tally(statistics: Sequence[Sequence[Statistic]]) -> Floats:
+    def statistic_counts(statistics: Sequence[Sequence[Statistic]]) -> Floats:
         return scan.count[[[scan.index[one] for one in row] for row in statistics]]
 
     def known(key: str) -> np.ndarray:
-        return tally([(Statistic("has", key, p),) for p in everyone])[:, 0] > 0
+        return statistic_counts([(Statistic("has", key, p),) for p in everyone])[:, 0] > 0
 
     seconds = next((key for key in PRICED_BY if key in keys and known(key).any()), None)
-    metrics = catalogue(keys, labels, settings, seconds, columns)
+    metrics = metrics_of_run(keys, labels, settings, seconds, columns)
     rows = np.ones((len(metrics), len(policies)), bool)
     estimates = np.full(rows.shape, np.nan)
     counts = np.zeros(rows.shape, np.int64)
     for m, one in enumerate(metrics):
         column = one.column
         estimates[m] = one.value(list(scan.totals([one.statistics(p) for p in everyone]).T))
-        counts[m] = np.rint(tally([one.counted(p) for p in everyone]).sum(axis=1))
-        for part in (part for part in one.parts if part.column.cost):
-            counted = np.rint(tally([part.counted(p) for p in everyone]).sum(axis=1))
+        counts[m] = np.rint(statistic_counts([one.counts(p) for p in everyone]).sum(axis=1))
+        for part in (part for part in one.component_metrics if part.column.cost):
+            counted = np.rint(statistic_counts([part.counts(p) for p in everyone]).sum(axis=1))
             estimates[m, counted < units.examples] = np.nan
         if not column.computed and one.name != metric:
             rows[m] = counts[m].any() if column.cost and not column.sparse else counts[m] > 0
         if column.needs in keys:
             rows[m] &= known(str(column.needs))
-    judged = round(tally([(verdicts,)])[0, 0])
+    judged = round(statistic_counts([(verdicts,)])[0, 0])
     return WholeSample(units, scan, tuple(policies), tuple(metrics), rows, estimates, counts, judged, seconds)

@@ -80,7 +80,7 @@ class SeriesResults:
                     value[(*slot, batch.metric, owners)] = one
         return cls(value, low, high, p_value, np.zeros(shape, np.uint8), np.full(shape, np.nan, np.float32))
 
-    def put(
+    def set_interval(
         self, slot: Slot, metric: int, policies: int | Sequence[int] | Ints,
         low: float | Floats, high: float | Floats, p_value: float | Floats, method: str | None,
     ) -> None:  # fmt: skip
@@ -89,9 +89,9 @@ class SeriesResults:
         self.low[at], self.high[at], self.p_value[at] = low, high, p_value
         self.method[at] = METHOD_NAMES.index(method)
 
-    def withhold(self, slot: Slot, metric: int, policies: int | Ints) -> None:
+    def remove_intervals(self, slot: Slot, metric: int, policies: int | Ints) -> None:
         """Removes the intervals of some policies' series, which keep their values."""
-        self.put(slot, metric, policies, np.nan, np.nan, np.nan, None)
+        self.set_interval(slot, metric, policies, np.nan, np.nan, np.nan, None)
         self.valued_share[(*slot, metric, policies)] = np.nan
 
     def widen(self, slot: Slot, metric: int, policies: Ints, low: Floats, high: Floats, p_value: Floats) -> None:
@@ -283,7 +283,7 @@ def _jackknife_sums(
             for slot, values in batch.values(left, row):
                 moved = values - points[id(batch), slot]
                 powers = (moved, moved**2, moved**3)
-                moments[id(batch), slot] += np.stack([units.over_strata(one, start) for one in powers])
+                moments[id(batch), slot] += np.stack([units.sums_by_stratum(one, start) for one in powers])
         start += rows.shape[1]
     return {key: values[:, 0] for key, values in points.items()}, moments
 
@@ -313,8 +313,8 @@ def _record_intervals(
 ) -> None:  # fmt: skip
     """Turns one batch's resampled sums into intervals and p-values in `results`."""
     metric = batch.plan.metrics[batch.metric]
-    tails = not (metric.of_cost and metric.column.rate)  # few examples may carry much of the sum
-    for slot, values in batch.values(sums.values, sums.row, reductions=moments is None or not metric.of_cost):
+    tails = not (metric.is_mean_cost and metric.column.rate)  # few examples may carry much of the sum
+    for slot, values in batch.values(sums.values, sums.row, reductions=moments is None or not metric.is_mean_cost):
         drawn, null = ResampledValues.of(values), np.zeros(len(values))
         if corrections is None:
             low, high = drawn.percentile_limits(settings.level)
@@ -336,7 +336,7 @@ def _record_intervals(
         for i, owners in enumerate(batch.owners):
             results.valued_share[(*slot, batch.metric, owners)] = drawn.valued[i] / settings.resamples
             if enough[i]:
-                results.put(slot, batch.metric, owners, low[i], high[i], p_values[i], methods[i])
+                results.set_interval(slot, batch.metric, owners, low[i], high[i], p_values[i], methods[i])
 
 
 def method_name(method: str, units: float) -> str:

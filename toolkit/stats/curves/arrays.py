@@ -154,7 +154,9 @@ def simultaneous_level(
     with product_threads() as pool:
         for chunk, first in enumerate(range(0, units, CHUNK)):
             most_drawn = int(resamples.draws[:, chunk].max())
-            add_products(drawn, sums[:, first : first + CHUNK].astype(float), resamples.counts(chunk), most_drawn, pool)
+            add_products(
+                drawn, sums[:, first : first + CHUNK].astype(float), resamples.counts_of_chunk(chunk), most_drawn, pool
+            )
     with np.errstate(invalid="ignore", divide="ignore"):
         means, centre = (part[: len(columns)] / part[len(columns) :] for part in (drawn, sums.sum(axis=1)[:, None]))
         spread = np.nanstd(means, axis=1)

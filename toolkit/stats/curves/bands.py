@@ -60,7 +60,7 @@ class GateSteps:
         """The total weight of the examples where `on` is true."""
         return float(on.sum() if self.example_weight is None else self.example_weight[on].sum())
 
-    def stratum(self, units: Ints) -> Ints:
+    def stratum_of_units(self, units: Ints) -> Ints:
         """The stratum of each of the resampling units (U,). All lie in one where the log has no strata."""
         if self.strata is None:
             return np.zeros(len(units), np.int64)
@@ -73,7 +73,7 @@ class GateSteps:
         return max(int(self.group.max(initial=0)), self.least)
 
     @property
-    def independent(self) -> bool:
+    def has_independent_examples(self) -> bool:
         """Whether every resampling unit is one example, which counts as much as any other."""
         return len(np.unique(self.unit)) == len(self.unit) and self.example_weight is None
 
@@ -98,13 +98,13 @@ class GateSteps:
 def metric_means(steps: GateSteps, metric: str) -> Floats:
     """The mean of a metric at every point, from 0 (nothing let through) to P: (P + 1,), NaN where none is known."""
     if metric in steps.among:
-        return ratio(*(metric_means(steps, name) for name in steps.among[metric]))
+        return ratio_or_nan(*(metric_means(steps, name) for name in steps.among[metric]))
     known = steps.has_metric(metric)
     count = steps.weight_of(known)
     return steps.totals(metric, known) / count if count else np.full(steps.last_point + 1, np.nan)
 
 
-def ratio(numerator: Floats, denominator: Floats) -> Floats:
+def ratio_or_nan(numerator: Floats, denominator: Floats) -> Floats:
     """`numerator` over `denominator`, NaN where the denominator is 0."""
     return np.divide(numerator, denominator, out=np.full(numerator.shape, np.nan), where=denominator > 0)
 
@@ -142,7 +142,7 @@ def bands_by_metric(steps: GateSteps, settings: Settings) -> dict[str, MetricBan
     kish = {name: kish_number(steps.unit[on]) for name, on in known.items() if units[name]}
     drawn = int(steps.unit.max(initial=-1)) + 1
     draws = _resampled_means(steps, names, drawn, settings) if drawn > 1 else {}
-    by_name, fewest = {}, 2 if steps.independent else FEWEST_CLUSTERS
+    by_name, fewest = {}, 2 if steps.has_independent_examples else FEWEST_CLUSTERS
     for name, estimate in estimates.items():
         n = int(known[name].sum())
         if units[name] < fewest:
@@ -150,7 +150,7 @@ def bands_by_metric(steps: GateSteps, settings: Settings) -> dict[str, MetricBan
             continue
         top, of = steps.among.get(name, (name, None))
         trials = np.full(len(estimate), kish[name]) if of is None else kish[name] * estimates[of]
-        values = draws[name] if of is None else ratio(draws[top], draws[of])
+        values = draws[name] if of is None else ratio_or_nan(draws[top], draws[of])
         limits = _curve_limits(
             steps, name, values, estimate, trials if top in steps.rate else None, kish[name], settings
         )
@@ -198,11 +198,11 @@ def _resampled_means(steps: GateSteps, names: list[str], units: int, settings: S
     unit = np.tile(steps.unit, len(columns))
     some = value != 0
     sparse = csr_matrix((value[some], (row[some], unit[some])), shape=(int(start[-1]), units))
-    stratum = None if steps.strata is None else steps.stratum(np.arange(units))
+    stratum = None if steps.strata is None else steps.stratum_of_units(np.arange(units))
     resamples = Resamples(units, settings.resamples, settings.seed, stratum)
     total = np.zeros((int(start[-1]), settings.resamples))
     for chunk, first in enumerate(range(0, units, CHUNK)):
-        part, counts = sparse[:, first : first + CHUNK], resamples.counts(chunk)
+        part, counts = sparse[:, first : first + CHUNK], resamples.counts_of_chunk(chunk)
         for begin in range(0, settings.resamples, RESAMPLES_AT_ONCE):
             span = np.s_[begin : begin + RESAMPLES_AT_ONCE]
             total[:, span] += part @ counts[span].T.astype(np.float64)
@@ -259,14 +259,14 @@ def _point_limits(
     """
     on, rate = steps.has_metric(metric), steps.among.get(metric, (metric,))[0] in steps.rate
     top, of = steps.among.get(metric, (metric, None))
-    if steps.independent and rate:
+    if steps.has_independent_examples and rate:
         return _rare_event_limits(steps, top, of, on, low, high, level)
-    left = _JackknifeSums.of(steps, top, of, on, estimate)
+    left = _JackknifeSums.compute(steps, top, of, on, estimate)
     if rate:
         ends = _clustered_rate_limits(steps, top, of, on, estimate, left, level)
     else:
         ends = _cost_limits(steps, estimate, low, high, left, level)
-    enough = left.units.sum(axis=0) >= (2 if steps.independent else FEWEST_CLUSTERS)
+    enough = left.units.sum(axis=0) >= (2 if steps.has_independent_examples else FEWEST_CLUSTERS)
     clipped = clip_limits(estimate, ends[0], ends[1], 0.0, 1.0 if rate else np.inf)
     return np.where(enough, clipped[0], np.nan), np.where(enough, clipped[1], np.nan)
 
@@ -307,7 +307,9 @@ class _JackknifeSums:
     kish: Floats
 
     @classmethod
-    def of(cls, steps: GateSteps, top: str, of: str | None, on: NDArray[np.bool_], estimate: Floats) -> _JackknifeSums:
+    def compute(
+        cls, steps: GateSteps, top: str, of: str | None, on: NDArray[np.bool_], estimate: Floats
+    ) -> _JackknifeSums:
         """Computes the estimates without each unit, a block of units at a time, and adds up their deviations."""
         from scipy.sparse import csc_matrix
 
@@ -319,7 +321,7 @@ class _JackknifeSums:
         moved = [(steps.fired[name] - steps.base[name])[on] * weight for name in names]
         gained = [csc_matrix((values, (steps.group[on], unit)), shape=shape) for values in moved]
         examples = np.bincount(unit, weights=weight, minlength=len(units))
-        stratum = steps.stratum(units)
+        stratum = steps.stratum_of_units(units)
         depth = int(stratum.max()) + 1
         wholes = [steps.totals(name, on)[:, None] for name in names]
         whole: Floats = wholes[-1] if of is not None else np.full((shape[0], 1), examples.sum())
@@ -328,14 +330,16 @@ class _JackknifeSums:
             cut = slice(start, start + CHUNK)
             mine = [np.cumsum(g[:, cut].toarray(), axis=0) + k[cut] for g, k in zip(gained, base, strict=True)]
             counted = mine[-1] if of is not None else np.broadcast_to(examples[cut], mine[0].shape)
-            d = np.nan_to_num(ratio(wholes[0] - mine[0], whole - counted) - estimate[:, None])
-            added = (mine[0] - estimate[:, None] * counted) * ratio(np.full(whole.shape, float(len(units))), whole)
+            d = np.nan_to_num(ratio_or_nan(wholes[0] - mine[0], whole - counted) - estimate[:, None])
+            added = (mine[0] - estimate[:, None] * counted) * ratio_or_nan(
+                np.full(whole.shape, float(len(units))), whole
+            )
             for place in range(depth):
                 here = stratum[cut] == place
                 left[:, place] += [part[:, here].sum(axis=1) for part in (d, d**2, counted > 0)]
             sums += [part.sum(axis=1) for part in (added**2, added**3)]
             squares += (counted**2).sum(axis=1)
-        kish = ratio(whole[:, 0] ** 2, squares)
+        kish = ratio_or_nan(whole[:, 0] ** 2, squares)
         return cls(left[0], left[1], Spread(sums[0] / len(units), sums[1] / len(units)), left[2], kish)
 
 
@@ -363,7 +367,7 @@ def _clustered_rate_limits(
 def _cost_limits(
     steps: GateSteps, estimate: Floats, low: Floats, high: Floats, left: _JackknifeSums, level: float
 ) -> Floats:
-    if steps.independent:
+    if steps.has_independent_examples:
         ends = np.array(studentised_limits(estimate, low, high, left.spread))
     else:
         variance = jackknife_variance(left.first, left.second, left.units)

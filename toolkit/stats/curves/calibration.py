@@ -282,6 +282,8 @@ def _brier_limits(score: Floats, label: Floats, units: Ints, settings: Settings)
     if size < 2:
         return None, None
     sums = np.stack([np.bincount(units, weights=(score - label) ** 2), np.bincount(units)], axis=1)
-    drawn = np.concatenate([counts @ sums for counts in Resamples(size, settings.resamples, settings.seed).by_rows()])
+    drawn = np.concatenate(
+        [counts @ sums for counts in Resamples(size, settings.resamples, settings.seed).count_blocks()]
+    )
     low, high = ResampledValues.of((drawn[:, 0] / drawn[:, 1])[None]).percentile_limits(settings.level)
     return float(low[0]), float(high[0])

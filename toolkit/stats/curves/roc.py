@@ -127,7 +127,7 @@ def _pooled_interval(
         return Interval(None if np.isnan(pooled) else pooled, None, None, examples, None)
     if min(len(np.unique(units[right])), len(np.unique(units[~right]))) < FEW_OF_A_KIND:
         order = np.lexsort((right, score))  # what rounding leaves over hangs on no order of the rows
-        area = pooled_area(score[order], right[order], units[order], size)
+        area = pooled_auc(score[order], right[order], units[order], size)
         alone = (area if stratum is None else area.with_strata(stratum)).interval(settings.level)
         return Interval(pooled, alone.low, alone.high, examples, alone.method and "logit")
     order = np.argsort(score, kind="stable")
@@ -150,7 +150,7 @@ def _pooled_interval(
 
     parts: list[Floats] = []
     with ThreadPoolExecutor(THREADS) as pool:
-        for counts in Resamples(size, settings.resamples, settings.seed, stratum).by_rows():
+        for counts in Resamples(size, settings.resamples, settings.seed, stratum).count_blocks():
             parts += pool.map(values, [counts[i : i + step] for i in range(0, len(counts), step)])
     ordered = ResampledValues.of(np.concatenate(parts)[None])
     if not ordered.has_enough[0]:
@@ -216,7 +216,7 @@ def _standard_error(influence: Floats, units: int) -> float:
     return math.sqrt(units / max(1, units - 1) * math.fsum((influence**2).tolist()))
 
 
-def pooled_area(score: Floats, right: NDArray[np.bool_], unit: Ints, size: int) -> InfluencedEstimate:
+def pooled_auc(score: Floats, right: NDArray[np.bool_], unit: Ints, size: int) -> InfluencedEstimate:
     """The probability that a right trace scores above a wrong one. `unit` (N,): numbers below `size`, NaN left out."""
     scored = ~np.isnan(score)
     score, right, unit = score[scored], right[scored], unit[scored]
@@ -238,8 +238,8 @@ def _share_below(values: Floats, others: Floats) -> Floats:
     return ends / (2 * len(others))
 
 
-def within_area(score: Floats, right: NDArray[np.bool_], group: ArrayLike, unit: Ints, size: int) -> InfluencedEstimate:
-    """The mean AUC over the examples (`group`) with right and wrong traces. The rest is as in `pooled_area`."""
+def grouped_auc(score: Floats, right: NDArray[np.bool_], group: ArrayLike, unit: Ints, size: int) -> InfluencedEstimate:
+    """The mean AUC over the examples (`group`) with right and wrong traces. The rest is as in `pooled_auc`."""
     _, first = np.unique(np.asarray(group), return_index=True)
     return mean_estimate(aucs_by_group(score, right, group), unit[first], size)
 

@@ -182,7 +182,7 @@ def cost_moments(
         np.full((len(references), *shape), np.nan),
     )
     for m, metric in enumerate(metrics):
-        if metric.of_cost and valued[m].any():
+        if metric.is_mean_cost and valued[m].any():
             _fill_moments(units, scan, metric, m, np.flatnonzero(valued[m]), references, valued[m], out)
     return out
 

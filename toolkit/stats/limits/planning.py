@@ -67,11 +67,11 @@ class NeededQuestions:
         return f"about {self._rounded(self.number, math.ceil)} questions{ends}"
 
     def _rounded(self, number: int, towards: Callable[[float], int]) -> str:
-        """A number rounded to two digits by a function such as `math.ceil`; `fewest` is exact, and stays as it is."""
+        """The number in words, with two digits rounded by `towards`; `self.fewest`, which is exact, is not rounded."""
         unit = 1 if number == self.fewest else 10 ** max(len(str(number)) - 2, 0)
         return f"{towards(number / unit) * unit:,}"
 
-    def at_least(self, number: int) -> NeededQuestions:
+    def raised_to(self, number: int) -> NeededQuestions:
         """The same numbers raised to at least `number`, which another rule needs."""
         high = None if self.high is None else max(self.high, number)
         most = max(self.fewest, number)
@@ -113,7 +113,7 @@ class DifferenceVariance:
         """V moved by `z` standard errors on the scale of its logarithm."""
         return self.value * math.exp(z * self.error / self.value) if self.value > 0 else 0.0
 
-    def needed(
+    def questions_to_show(
         self, difference: float, *, level: float = 0.95, power: float = POWER, error: float = 0.0
     ) -> NeededQuestions | None:
         """The number of questions that show a `difference`; None where it is not above 0, or too many are needed.
@@ -129,32 +129,34 @@ class DifferenceVariance:
             return None if agreeing is None else NeededQuestions(agreeing, agreeing, agreeing)
         z = NORMAL.inv_cdf((1 + RANGE) / 2)
 
-        def questions(value: float, delta: float) -> float:
+        def questions_at_variance(value: float, delta: float) -> float:
             return _question_number(max(value, (self.move - delta) * delta), delta, level, power)
 
-        middle, ends = questions(self.value, difference), []
+        middle, ends = questions_at_variance(self.value, difference), []
         for sign in (-1, 1):
             moved = difference - sign * z * error
-            ratios = [questions(self._variance_at(sign * z), difference) / middle]
-            ratios += [math.inf if moved <= 0 else questions(self.value, moved) / middle]
+            ratios = [questions_at_variance(self._variance_at(sign * z), difference) / middle]
+            ratios += [math.inf if moved <= 0 else questions_at_variance(self.value, moved) / middle]
             ends.append(middle * math.exp(sign * min(math.hypot(*map(math.log, ratios)), LOG_MOST)))
-        number = _whole_questions(questions(self.planning_variance, difference))
+        number = _whole_questions(questions_at_variance(self.planning_variance, difference))
         low, high = map(_whole_questions, ends)
         if number is None or low is None:
             return None
-        return NeededQuestions(number, low, high, self.is_small_pilot).at_least(agreeing)
+        return NeededQuestions(number, low, high, self.is_small_pilot).raised_to(agreeing)
 
-    def needed_to_keep(self, gain: float, allowed: float, fewest: int, level: float) -> NeededQuestions | None:
+    def questions_to_keep(self, gain: float, allowed: float, fewest: int, level: float) -> NeededQuestions | None:
         """The number of questions that show a mean gain of the pilot, or that no loss is as large as is `allowed`: of
         these two the smaller, the latter `fewest` at least. None where no number would.
         """
-        within, better = (self.needed(one, level=level, error=self.mean_error) for one in (gain + allowed, gain))
+        within, better = (
+            self.questions_to_show(one, level=level, error=self.mean_error) for one in (gain + allowed, gain)
+        )
         if within is None or (better is not None and better.number < fewest):
             return None if within is None else better
-        return within.at_least(fewest)
+        return within.raised_to(fewest)
 
     def detectable(self, questions: float, *, level: float = 0.95, power: float = POWER, end: int = 0) -> float | None:
-        """The smallest difference that so many questions show with a power, the inverse of `needed`; None above 1.
+        """The smallest difference that so many questions show with a power; None above 1.
 
         `end`: −1 and 1 for the ends of its range.
         """

@@ -172,7 +172,7 @@ def resampled_metric(
     """
     sample = read_sample(outcomes, policies, labels, settings, columns, metric)
     number = _metric_number(sample, metric)
-    only = SeriesPlan([sample.metrics[number]], sample.plan([]).valued[[number]], [], sample.scan)
+    only = SeriesPlan([sample.metrics[number]], sample.series_plan([]).valued[[number]], [], sample.scan)
     out = np.full((len(policies), settings.resamples), np.nan)
     if sample.units.count > 1:
         for owners, values in resampled_values(sample.units, only, settings):

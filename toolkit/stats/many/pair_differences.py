@@ -11,7 +11,7 @@ from toolkit.columns import OutcomeColumn
 from toolkit.stats.bootstrap.bootstrap import product_threads
 from toolkit.stats.bootstrap.f1_intervals import FEW_ERRORS
 from toolkit.stats.bootstrap.influence import MetricSeries, influences
-from toolkit.stats.bootstrap.pairs import as_whole_pairs, few_clusters_differ, gains_and_losses, spread_of
+from toolkit.stats.bootstrap.pairs import few_clusters_differ, gains_and_losses, spread_of, whole_pairs
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.limits.clusters import FEW_CLUSTERS
 from toolkit.stats.limits.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p_value, tango_limits
@@ -110,7 +110,7 @@ def pair_differences(
                 spread = Spread(tests.error[place][on] ** 2 * n[on], spread.third)
             limits = studentised_limits(difference[on], low[on], high[on], spread)
             low[on], high[on] = np.fmin(low[on], limits[0]), np.fmax(high[on], limits[1])
-            more[on], less[on], trials[on] = as_whole_pairs(gains, losses, squares, n[on])
+            more[on], less[on], trials[on] = whole_pairs(gains, losses, squares, n[on])
             scarce[on] = more[on] + less[on] < FEW_PAIRS
             counted |= scarce
             if sample.units.strata is not None:  # as many as their variance within strata is worth

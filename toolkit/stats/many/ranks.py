@@ -19,7 +19,7 @@ from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResul
 from toolkit.stats.limits.clusters import FEWEST_CLUSTERS
 from toolkit.stats.limits.discordant import tango_limits
 from toolkit.stats.limits.student import agree_on_zero, shared_level, single_critical_value
-from toolkit.stats.many.simultaneous import FEW_UNITS, MOST_PAIRED, RankRoles, covariance_of, normal_draws, significance
+from toolkit.stats.many.simultaneous import FEW_UNITS, MOST_PAIRED, RankRoles, covariance_of, normal_draws, rank_claims
 from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.scan import SUM_BITS, round_to_bits
@@ -68,7 +68,7 @@ def ranks_of(
         for place, one in enumerate(wanted):
             here = slice(start, start := start + len(one))
             block = _joint_covariance(sample, [one]) if covariance is None else covariance[here, here]
-            values[place, :7], critical = significance(sample, one, ranking.standing, block, settings)
+            values[place, :7], critical = rank_claims(sample, one, ranking.standing, block, settings)
             alike = one.owner == one.owner[ranking.standing.leader]
             _cap_by_single_comparison(values[place, :4], ranking, alike, numbers[place], results, pairs, settings.level)
             if ranking.standing.baseline is not None:

@@ -56,7 +56,7 @@ class SharedDifferences:
         ]
         rows = [_difference_statistics(sample, m, p, references[number]) for number, m, p in cells]
         if rows:
-            scan = sample.scan.with_further(scan_statistics(sample.units, [one for row in rows for one in row]))
+            scan = sample.scan.join_scan(scan_statistics(sample.units, [one for row in rows for one in row]))
             sample = replace(sample, scan=scan)
         statistics = np.array([[sample.scan.index[one] for one in row] for row in rows], np.int64).reshape(-1, 3).T
         pairs = np.array(cells, np.int64).reshape(-1, 3).T

@@ -307,7 +307,7 @@ def _bonferroni_claims(
     return _PairClaims(first, second, difference, error, critical, differs, p_value, len(estimates.value))
 
 
-def _screened_gaps(gap: Floats, error: Floats, kish: float) -> Floats:
+def _p_values_of_being_best(gap: Floats, error: Floats, kish: float) -> Floats:
     """The p-values (K,) of "this policy could be the best", for more policies than can be compared in pairs.
 
     `gap` (K,): by how much each is below the best estimate, `error` of these. Bonferroni's bound for all ordered pairs,
@@ -398,7 +398,7 @@ class RankRoles:
     baseline: int | None
 
 
-def significance(
+def rank_claims(
     sample: WholeSample, series: MetricSeries, standing: RankRoles, covariance: Floats | None, settings: Settings
 ) -> tuple[Floats, float]:
     """The claims about the policies by one metric, rows (7, P) with NaN where there is none. With them comes the
@@ -464,7 +464,7 @@ def _screened_claims(
     out = np.full((2, len(copies)), np.nan)
     some = np.flatnonzero(copies)
     error = _errors_to_reference(sample, series, leader)
-    p_value = _screened_gaps(merit[leader] - merit[some], error[some], sample.units.kish) / SCREENING
+    p_value = _p_values_of_being_best(merit[leader] - merit[some], error[some], sample.units.kish) / SCREENING
     left = some[p_value > 1 - settings.level]
     out[:, some] = p_value > 1 - settings.level, np.minimum(p_value, 1.0)
     if len(left) <= min(MOST_PAIRED, sample.units.most_statistics):
@@ -481,12 +481,12 @@ def _screened_claims(
 
 def joint_estimates(sample: WholeSample, series: MetricSeries, merit: Floats, covariance: Floats) -> JointEstimates:
     """The joint estimates of the series, with values `merit` and the counts that exact tests of 0/1 outcomes need."""
-    sums = _cluster_sums(sample, series)
+    sums = _outcome_sums_by_cluster(sample, series)
     units = sample.units
-    return JointEstimates(merit, covariance, units.count, units.kish, _trials_of(sample, series), sums)
+    return JointEstimates(merit, covariance, units.count, units.kish, _common_trials(sample, series), sums)
 
 
-def _cluster_sums(sample: WholeSample, series: MetricSeries) -> Floats | None:
+def _outcome_sums_by_cluster(sample: WholeSample, series: MetricSeries) -> Floats | None:
     """Sums of outcomes from 0 to 1 over each cluster (S, G); None unless all are shares of the same clustered examples.
 
     They are signed so that more is better, as the values are for which they stand.
@@ -501,7 +501,7 @@ def _cluster_sums(sample: WholeSample, series: MetricSeries) -> Floats | None:
     return -rows if series.metric.column.cost else rows
 
 
-def _trials_of(sample: WholeSample, series: MetricSeries) -> int | None:
+def _common_trials(sample: WholeSample, series: MetricSeries) -> int | None:
     """The number of examples, where every value is a share of 0/1 outcomes on the same single examples; else None."""
     alone = sample.has_single_units and sample.units.strata is None
     if not (alone and series.metric.column.rate and series.statistics.shape[1] == 2):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.metrics.spill import Floats, Ints
-from toolkit.stats.metrics.ways import Ways
+from toolkit.stats.metrics.ways import SharedOutcomes
 
 HASHED_ROWS = 8
 """Rows that are hashed at once; only speed depends on it."""
@@ -40,25 +40,25 @@ class StatisticFacts:
             np.ones(size, bool), np.zeros((2, size), np.uint64),
         )  # fmt: skip
 
-    def add(self, on: Ints, rows: Floats, start: int) -> None:
+    def add_units(self, on: Ints, rows: Floats, start: int) -> None:
         """Adds units, the first of which is number `start`, to the statistics `on` (S,): `rows` (S, units)."""
         unit = np.arange(start, start + rows.shape[1])
-        self.join(on, _facts_of(rows, unit))
+        self.join_facts(on, _facts_of(rows, unit))
 
-    def add_ways(self, on: Ints, rows: Floats, ways: Ways, start: int) -> None:
+    def add_shared_outcomes(self, on: Ints, rows: Floats, ways: SharedOutcomes, start: int) -> None:
         """Adds examples, the first of which is number `start`, to the statistics `on` (rows, P) of P policies, −1 where
-        there is none: `rows` (rows, W) of their ways.
+        there is none: `rows` (rows, W) of the outcomes that they share.
         """
         on, same = on[:, ways.order], rows.min(axis=1) == rows.max(axis=1)
         for value in np.unique(rows[same, 0]):
             which = on[np.flatnonzero(same)[rows[same, 0] == value]]
-            self.join(which[which >= 0], _facts_of_one_value(float(value), start, ways.examples))
+            self.join_facts(which[which >= 0], _facts_of_one_value(float(value), start, ways.examples))
         if not same.all():
-            part = _facts_by_way(rows[~same], ways, start)
+            part = _facts_of_shared_outcomes(rows[~same], ways, start)
             wanted = on[~same] >= 0
-            self.join(on[~same][wanted], StatisticFacts(*(getattr(part, name)[..., wanted] for name in _NAMES)))
+            self.join_facts(on[~same][wanted], StatisticFacts(*(getattr(part, name)[..., wanted] for name in _NAMES)))
 
-    def join(self, on: Ints, more: StatisticFacts) -> None:
+    def join_facts(self, on: Ints, more: StatisticFacts) -> None:
         """Adds the facts of further units to those of the statistics `on`."""
         self.low[on] = np.minimum(self.low[on], more.low)
         self.high[on] = np.maximum(self.high[on], more.high)
@@ -67,7 +67,7 @@ class StatisticFacts:
         self.integer[on] &= more.integer
         self.hashes[:, on] += more.hashes
 
-    def copy(self, one: int, other: int) -> None:
+    def copy_facts(self, one: int, other: int) -> None:
         """Gives statistic `one` the facts of the `other`."""
         for name in _NAMES:
             fact = getattr(self, name)
@@ -92,21 +92,21 @@ def _facts_of_one_value(value: float, start: int, size: int) -> StatisticFacts:
     return _facts_of(np.full((1, size), value), np.arange(start, start + size))
 
 
-def _facts_by_way(rows: Floats, ways: Ways, start: int) -> StatisticFacts:
-    """The facts of each policy, in the order of the ways, on each of `rows` (rows, W): (rows, P)."""
-    cells = ways.cells
+def _facts_of_shared_outcomes(rows: Floats, ways: SharedOutcomes, start: int) -> StatisticFacts:
+    """The facts of each policy, in the order of the `ways`, on each of `rows` (rows, W) of outcomes: (rows, P)."""
+    cells = ways.policy_groups
     unit, by_cell = start + ways.example[cells.by_cell].astype(np.int64), rows[:, cells.by_cell]
     odd = np.stack([(by_cell != 0) & (by_cell != 1), by_cell != np.rint(by_cell)])
     binary, integer = alike = np.ones((2, len(rows), len(ways.order)), bool)
     some = odd.any(axis=2)
-    alike[some] = cells.sums(odd[some].astype(np.int64)) == 0
-    total = cells.sums(by_cell)
+    alike[some] = cells.sums_by_policy(odd[some].astype(np.int64)) == 0
+    total = cells.sums_by_policy(by_cell)
     fractions = np.flatnonzero(~integer.all(axis=1))  # their sums depend on the order of addition
     for row in fractions:
-        total[row] = rows[row][ways.places(np.arange(len(ways.order)))].sum(axis=1)[ways.order]
+        total[row] = rows[row][ways.outcome_of_each_example(np.arange(len(ways.order)))].sum(axis=1)[ways.order]
     return StatisticFacts(
-        cells.least(by_cell), -cells.least(-by_cell), total.astype(np.longdouble), binary, integer,
-        _hashes(by_cell, unit, cells.sums),
+        cells.least_by_policy(by_cell), -cells.least_by_policy(-by_cell), total.astype(np.longdouble), binary, integer,
+        _hashes(by_cell, unit, cells.sums_by_policy),
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from toolkit.columns import COLUMNS, OutcomeColumn, cost_named, find, ranking_costs, row_of
+from toolkit.columns import COLUMNS, OutcomeColumn, column_or_metric, cost_named, find, ranking_costs
 from toolkit.stats.metrics.outcomes import Chunk
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.spill import Floats, Ints
@@ -83,12 +83,12 @@ ROWS: dict[str, Callable[[Chunk, str, int, Ints], np.ndarray]] = {
     ),
     "pred": lambda chunk, key, label, who: _predicted_shares(chunk, who, label, _counted_examples(chunk, who)),
     "support": lambda chunk, key, label, who: _counted_examples(chunk, who) & (_gold_labels(chunk) == label),
-    "gold": lambda chunk, key, label, who: (chunk.judged & (_gold_labels(chunk) == label))[None],
+    "gold": lambda chunk, key, label, who: (chunk.is_judged & (_gold_labels(chunk) == label))[None],
 }
 
 
 BY_POLICY = ("sum", "has", "shared", "other", "both", "used", "tp", "pred", "support")
-"""The kinds of statistics that policies share on the examples on which they go the same way."""
+"""The kinds of statistics that policies share on the examples on which they share an outcome."""
 
 Likeness = tuple[str, str, int]
 """What statistics of several policies have in common: kind, key, label."""
@@ -102,11 +102,11 @@ def group_by_policy(statistics: Sequence[Statistic]) -> dict[Likeness, list[tupl
     return {likeness: sorted(cells) for likeness, cells in alike.items()}
 
 
-def way_rows(chunk: Chunk, alike: Sequence[Likeness]) -> Floats:
-    """The values of statistics `BY_POLICY` on each way of a chunk's policies, (statistics, W) float64."""
-    out = np.empty((len(alike), len(chunk.by_way)))
+def shared_rows(chunk: Chunk, alike: Sequence[Likeness]) -> Floats:
+    """The values of statistics `BY_POLICY` on each shared outcome of a chunk, (statistics, W) float64."""
+    out = np.empty((len(alike), len(chunk.as_examples)))
     for row, (kind, key, label) in enumerate(alike):
-        out[row] = ROWS[kind](chunk.by_way, key, label, np.zeros(1, np.int64))[0]
+        out[row] = ROWS[kind](chunk.as_examples, key, label, np.zeros(1, np.int64))[0]
     out += 0.0  # no −0
     return out
 
@@ -116,8 +116,8 @@ def statistic_rows(chunk: Chunk, statistics: Sequence[Statistic]) -> Floats:
     out = np.empty((len(statistics), len(chunk)))
     for (kind, key, label), cells in group_by_policy(statistics).items():
         policies, rows = np.array(cells, np.int64).T
-        if chunk.ways is not None and kind in BY_POLICY:
-            out[rows] = way_rows(chunk, [(kind, key, label)])[0][chunk.ways.places(policies)]
+        if chunk.shared is not None and kind in BY_POLICY:
+            out[rows] = shared_rows(chunk, [(kind, key, label)])[0][chunk.shared.outcome_of_each_example(policies)]
         else:
             out[rows] = ROWS[kind](chunk, key, label, policies)
     out += 0.0  # no −0
@@ -133,24 +133,24 @@ class _NamedMetric:
         return str(self.column.metric)
 
     @property
-    def parts(self) -> tuple[Any, ...]:
+    def component_metrics(self) -> tuple[Any, ...]:
         """The metrics that this one is computed from: only itself."""
         return (self,)
 
     @property
-    def of_cost(self) -> bool:
+    def is_mean_cost(self) -> bool:
         """Whether this metric is the mean of a cost, times a constant."""
         return False
 
     @property
-    def over_mean(self) -> tuple[Any, Any] | None:
+    def cost_over_mean(self) -> tuple[Any, Any] | None:
         """(numerator, denominator) where this metric is the mean of a cost over another mean; else None."""
         return None
 
     @property
     def never_negative(self) -> bool:
         """Whether this metric cannot be below 0: it is the mean of a cost, or one divided by another mean."""
-        return self.of_cost or self.over_mean is not None
+        return self.is_mean_cost or self.cost_over_mean is not None
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Mean(_NamedMetric):
     factor: float
 
     @property
-    def of_cost(self) -> bool:
+    def is_mean_cost(self) -> bool:
         return self.column.cost
 
     def statistics(self, policy: int) -> tuple[Statistic, ...]:
@@ -169,7 +169,7 @@ class Mean(_NamedMetric):
         weight = Statistic("size") if self.column.cost else Statistic("has", self.key, policy)
         return (Statistic("sum", self.key, policy), weight)
 
-    def counted(self, policy: int) -> tuple[Statistic, ...]:
+    def counts(self, policy: int) -> tuple[Statistic, ...]:
         return (Statistic("has", self.key, policy),)
 
     def value(self, sums: Sequence[Floats]) -> Floats:
@@ -197,7 +197,7 @@ class F1(_NamedMetric):
         kinds = {"tp": policy, "pred": policy, "support": policy, "gold": -1}
         return tuple(Statistic(kind, "", of, label) for label in wanted for kind, of in kinds.items())
 
-    def counted(self, policy: int) -> tuple[Statistic, ...]:
+    def counts(self, policy: int) -> tuple[Statistic, ...]:
         return (Statistic("used", "", policy),)
 
     def value(self, sums: Sequence[Floats]) -> Floats:
@@ -217,7 +217,7 @@ class CountedF1(_NamedMetric):
         quads = ((names[i], names[i + 1], names[i + 2], names[i + 2]) for i in range(0, len(names), 3))
         return tuple(Statistic("sum", name, policy) for quad in quads for name in quad)
 
-    def counted(self, policy: int) -> tuple[Statistic, ...]:
+    def counts(self, policy: int) -> tuple[Statistic, ...]:
         return (Statistic("has", self.column.counts[0], policy),)
 
     def value(self, sums: Sequence[Floats]) -> Floats:
@@ -250,26 +250,26 @@ class _RatioMetric(_NamedMetric):
     under: Metric | None
 
     @property
-    def parts(self) -> tuple[Metric, ...]:
+    def component_metrics(self) -> tuple[Metric, ...]:
         return (self.over,) if self.under is None else (self.over, self.under)
 
     @property
-    def of_cost(self) -> bool:
+    def is_mean_cost(self) -> bool:
         """Whether this is a cost times a constant. A quotient of two metrics is not."""
-        return self.under is None and self.over.of_cost
+        return self.under is None and self.over.is_mean_cost
 
     @property
-    def over_mean(self) -> tuple[Metric, Metric] | None:
+    def cost_over_mean(self) -> tuple[Metric, Metric] | None:
         """(numerator, denominator) of the quotient; None where the denominator is missing or no plain mean."""
-        if self.under is None or not self.over.of_cost or len(self.under.statistics(0)) != 2:
+        if self.under is None or not self.over.is_mean_cost or len(self.under.statistics(0)) != 2:
             return None
         return self.over, self.under
 
     def statistics(self, policy: int) -> tuple[Statistic, ...]:
-        return tuple(statistic for part in self.parts for statistic in part.statistics(policy))
+        return tuple(statistic for part in self.component_metrics for statistic in part.statistics(policy))
 
-    def counted(self, policy: int) -> tuple[Statistic, ...]:
-        return self.over.counted(policy)
+    def counts(self, policy: int) -> tuple[Statistic, ...]:
+        return self.over.counts(policy)
 
     def value(self, sums: Sequence[Floats]) -> Floats:
         """The quotient times the column's `per`; NaN where it has no value."""
@@ -286,7 +286,7 @@ Metric = Mean | F1 | CountedF1 | _RatioMetric
 """A metric: its `statistics`, those that count its examples, and the function of their sums."""
 
 
-def catalogue(
+def metrics_of_run(
     keys: Iterable[str],
     labels: Sequence[str] | None,
     settings: Settings,
@@ -301,7 +301,7 @@ def catalogue(
     stored = [column for column in columns if not column.computed]
     by_row: dict[OutcomeColumn, list[str]] = {}
     for key in sorted(keys, key=lambda name: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)]):
-        by_row.setdefault(row_of(key, stored), []).append(key)
+        by_row.setdefault(column_or_metric(key, stored), []).append(key)
     metrics: list[Metric] = []
     keys_known = {name for names in by_row.values() for name in names}
     for column in columns:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from toolkit.errors import InvalidError, MismatchError, listed
 from toolkit.stats.metrics.spill import Floats, Ints, SpilledTable, TableStore
 from toolkit.stats.metrics.strata import Strata
-from toolkit.stats.metrics.ways import Rows, Ways, rows_or_slice
+from toolkit.stats.metrics.ways import Rows, SharedOutcomes, rows_or_slice
 
 CHUNK = 4096
 """Examples (or resampling units) in a chunk. It is part of the definition of the resamples: do not change it."""
@@ -22,7 +22,7 @@ PART_BYTES = 64 * 2**20
 """Outcomes (as float64) in a stored part; only memory and speed depend on it."""
 
 RECENT = 4
-"""Columns of ways that stay in memory, because several statistics read the same one in turn."""
+"""Columns of shared outcomes that stay in memory, because several statistics read the same one in turn."""
 
 ANSWER = "word"
 """The column of answers as numbers; equal numbers mean equal answers of an example under all policies."""
@@ -55,7 +55,7 @@ class OutcomeBlock:
         arrays = [*self.values.values(), *(a for a in (self.gold, self.predicted) if a is not None)]
         return int(sum(a.nbytes for a in arrays) + self.unit.nbytes)
 
-    def cut(self, start: int, stop: int) -> OutcomeBlock:
+    def slice_examples(self, start: int, stop: int) -> OutcomeBlock:
         """The block's examples from `start` up to `stop`, as views without a copy."""
         return OutcomeBlock(
             self.example_ids[start:stop],
@@ -152,7 +152,7 @@ class _StoredPart(UnsharedPart):
 
 
 @dataclass(frozen=True, eq=False)
-class _WayPart(UnsharedPart):
+class _SharedPart(UnsharedPart):
     """Rows (W,) of a part, as the outcomes of one policy."""
 
     source: Part
@@ -175,44 +175,44 @@ class Chunk:
     gold: NDArray[np.int64] | None
     policies: int
     parts: tuple[tuple[Part, int, int], ...]
-    recent: dict[tuple[int, Key], Floats] = field(default_factory=dict)  # columns of chunks of ways, as last read
-    whole: tuple[Chunk, Ways] | None = None  # the chunk and the ways that are its examples here
+    recent: dict[tuple[int, Key], Floats] = field(default_factory=dict)  # columns of shared outcomes, as last read
+    whole: tuple[Chunk, SharedOutcomes] | None = None  # the chunk whose shared outcomes are the examples here
 
     def __len__(self) -> int:
         return len(self.unit)
 
     @cached_property
-    def _shared(self) -> tuple[Ways, tuple[Ints, ...]] | None:
-        """The ways of all policies, and of each part the rows that hold them; None where few are shared."""
+    def _shared_outcomes_and_rows(self) -> tuple[SharedOutcomes, tuple[Ints, ...]] | None:
+        """The outcomes that policies share, and of each part the rows that hold them; None where few are shared."""
         parts = [source.rows(start, stop) for source, start, stop in self.parts]
         rows = [part for part in parts if part is not None]
-        shared = Ways.of(np.concatenate(rows, axis=1)) if len(rows) == len(parts) else None
+        shared = SharedOutcomes.from_rows(np.concatenate(rows, axis=1)) if len(rows) == len(parts) else None
         if shared is None or 2 * len(shared[0]) > self.policies * len(self):
             return None
         ends = np.cumsum([part.shape[1] for part in rows])[:-1]
         return shared[0], tuple(np.split(shared[1], np.searchsorted(shared[0].example, ends)))
 
     @property
-    def ways(self) -> Ways | None:
-        """The ways that the policies go on the examples; None where few are shared."""
-        return None if self._shared is None else self._shared[0]
+    def shared(self) -> SharedOutcomes | None:
+        """The outcomes that policies share on the examples; None where few are shared."""
+        return None if self._shared_outcomes_and_rows is None else self._shared_outcomes_and_rows[0]
 
     @cached_property
-    def by_way(self) -> Chunk:
-        """The chunk with each way of its policies as an example of one policy."""
-        if self._shared is None:
-            raise ValueError("the policies share no ways")
-        ways, rows = self._shared
+    def as_examples(self) -> Chunk:
+        """A chunk of one policy, whose examples are the shared outcomes of this one."""
+        if self._shared_outcomes_and_rows is None:
+            raise ValueError("the policies share no outcomes")
+        ways, rows = self._shared_outcomes_and_rows
         gold = None if self.gold is None else self.gold[ways.example]
         parts = zip(self.parts, rows, strict=True)
         return Chunk(self.unit[ways.example], gold, 1, tuple(
-            (_WayPart(source, rows_or_slice(some), len(some)), 0, len(some)) for (source, _, _), some in parts
+            (_SharedPart(source, rows_or_slice(some), len(some)), 0, len(some)) for (source, _, _), some in parts
         ), self.recent, (self, ways))  # fmt: skip
 
     def values(self, key: Key, policies: Ints) -> Floats:
         """A column, or a label's predicted shares, of some policies in ascending order, (policies, E)."""
-        if self.ways is not None:
-            return self.by_way.values(key, np.zeros(1, np.int64))[0][self.ways.places(policies)]
+        if self.shared is not None:
+            return self.as_examples.values(key, np.zeros(1, np.int64))[0][self.shared.outcome_of_each_example(policies)]
         if self.whole is None:
             return self._read_values(key, policies)
         if (id(self), key) not in self.recent:
@@ -226,7 +226,7 @@ class Chunk:
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def values_of(self, key: Key, policy: int) -> Floats:
-        """A column of one policy, (1, E); where the examples are ways, that policy's on the example of each."""
+        """A column of one policy, (1, E); where the examples are shared outcomes, on the example of each."""
         if self.whole is None:
             return self.values(key, np.array([policy]))
         chunk, ways = self.whole
@@ -236,7 +236,7 @@ class Chunk:
         return key in self.parts[0][0].keys
 
     @cached_property
-    def judged(self) -> NDArray[np.bool_]:
+    def is_judged(self) -> NDArray[np.bool_]:
         """Whether some policy is judged on each example (E,)."""
         if not self.has("correct"):
             return np.ones(len(self), bool)
@@ -266,7 +266,7 @@ class Store:
             labels = None if gold is None else gold[first:last]
             self.chunks.append(Chunk(unit[first:last], labels, policies, parts, recent))
 
-    def only(self, keys: Sequence[str]) -> Store:
+    def only_columns(self, keys: Sequence[str]) -> Store:
         """The same store with only the numeric columns `keys`."""
         return Store(self._sources, self.unit, self._gold, self.policies, keys, self.strata)
 
@@ -286,7 +286,7 @@ class Store:
                 golds.append(np.asarray(block.gold, np.int64))
             most = max(1, PART_BYTES * len(block) // max(block.nbytes, 1))
             for start in range(0, len(block), most):
-                part = block.cut(start, min(len(block), start + most))
+                part = block.slice_examples(start, min(len(block), start + most))
                 pending.append(part)
                 size += part.nbytes
                 if size >= PART_BYTES:
@@ -299,18 +299,17 @@ class Store:
 
 
 def _store_blocks(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: TableStore) -> _StoredPart:
-    """Stores blocks as one part, in memory or in the keeper's file."""
     columns: dict[Key, SpilledTable] = {
-        key: keeper.keep(np.concatenate([b.values[key] for b in blocks], axis=1)) for key in keys
+        key: keeper.store_table(np.concatenate([b.values[key] for b in blocks], axis=1)) for key in keys
     }
     shares = [b.predicted for b in blocks if b.predicted is not None]
     for label in range(shares[0].shape[2] if shares else 0):
-        columns[label] = keeper.keep(np.concatenate([s[:, :, label] for s in shares], axis=1))
+        columns[label] = keeper.store_table(np.concatenate([s[:, :, label] for s in shares], axis=1))
     return _StoredPart(sum(map(len, blocks)), columns, keeper)
 
 
 @dataclass(frozen=True, eq=False)
-class _PickedPart(UnsharedPart):
+class _SideBySidePart(UnsharedPart):
     """One chunk of several stores side by side, with only some policies of each."""
 
     chunks: tuple[Chunk, ...]
@@ -349,7 +348,7 @@ def join_stores(stores: Sequence[tuple[Store, Sequence[int]]], keys: Sequence[st
     words = [ANSWER] if len(stores) == 1 and all(chunk.has(ANSWER) for chunk in stores[0][0].chunks) else []
     shared = frozenset([*keys, *words, *range(labels)])
     chunks = zip(*(store.chunks for store, _ in stores), strict=True)
-    sources = [_PickedPart(same_examples, picked, shared) for same_examples in chunks]
+    sources = [_SideBySidePart(same_examples, picked, shared) for same_examples in chunks]
     first = stores[0][0]
     gold = [chunk.gold for chunk in first.chunks if chunk.gold is not None]
     golds = np.concatenate(gold) if gold else None

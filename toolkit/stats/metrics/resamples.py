@@ -106,7 +106,7 @@ def fewest_examples(margin: float) -> int | None:
     return math.ceil(-math.log(UNSEEN) / margin) if margin > 0 else None
 
 
-def not_worse(low: float, margin: float, units: int) -> bool:
+def rules_out_loss(low: float, margin: float, units: int) -> bool:
     """Whether a gain's interval rules out a loss of `margin`. Its lower limit must be above −margin. Unless it shows a
     gain, there must be enough `units` (examples, or clusters) to have met rare total losses.
     """
@@ -127,7 +127,7 @@ class Resamples:
         self.resamples = resamples
         self.seed = seed
         self.sizes = [min(CHUNK, units - start) for start in range(0, units, CHUNK)]
-        self._parts = _whole_chunks(self.sizes) if stratum is None else _stratum_places(stratum)
+        self._parts = _chunk_places_without_strata(self.sizes) if stratum is None else _stratum_places(stratum)
         self._split = {key: self._draws_by_chunk(key) for key in {key for parts in self._parts for _, key in parts}}
         self.draws: Ints = sum(self._split.values(), np.zeros((resamples, len(self.sizes)), np.int64))  # (B, chunks)
         self._held: dict[int, Counts] = {}
@@ -142,11 +142,11 @@ class Resamples:
         split = np.random.default_rng([self.seed, 0, *key])
         return split.multinomial(sizes.sum(), sizes / sizes.sum(), size=self.resamples)
 
-    def counts(self, chunk: int) -> Counts:
+    def counts_of_chunk(self, chunk: int) -> Counts:
         """How often each unit of a chunk is drawn in each resample, (B, units of the chunk)."""
         if self._last is None or self._last[0] != chunk:
             held = self._held.get(chunk)
-            self._last = chunk, self._chunk_counts(chunk) if held is None else _unpacked(held, self.sizes[chunk])
+            self._last = chunk, self._chunk_counts(chunk) if held is None else _unpack_counts(held, self.sizes[chunk])
         return self._last[1]
 
     def _chunk_counts(self, chunk: int) -> Counts:
@@ -156,10 +156,10 @@ class Resamples:
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(lambda i: self._draw_counts(chunk, i, out[rows[i] : rows[i] + COUNT_ROWS]), range(len(rows))))
         if self.resamples * self.units / 2 <= KEEP_COUNTS and out.max() < PACKED:
-            self._held[chunk] = _packed(out)
+            self._held[chunk] = _pack_counts(out)
         return out
 
-    def by_rows(self) -> Iterator[Counts]:
+    def count_blocks(self) -> Iterator[Counts]:
         """Yields how often each unit is drawn, (up to 256 resamples, units), a block of resamples at a time."""
         for row, start in enumerate(range(0, self.resamples, COUNT_ROWS)):
             out = np.empty((min(COUNT_ROWS, self.resamples - start), self.units), np.uint8)
@@ -185,7 +185,7 @@ class Resamples:
                 out[first : first + len(some), place] = counted
 
 
-def _packed(counts: Counts) -> Counts:
+def _pack_counts(counts: Counts) -> Counts:
     """Counts (B, units) below `PACKED`, each in a byte with another one."""
     half = -(-counts.shape[1] // 2)
     packed = counts[:, :half].copy()
@@ -193,7 +193,7 @@ def _packed(counts: Counts) -> Counts:
     return packed
 
 
-def _unpacked(packed: Counts, size: int) -> Counts:
+def _unpack_counts(packed: Counts, size: int) -> Counts:
     """The counts (B, size) that were packed."""
     out, half = np.empty((len(packed), size), np.uint8), packed.shape[1]
     np.bitwise_and(packed, PACKED - 1, out=out[:, :half])
@@ -205,7 +205,7 @@ _Part = tuple[Any, tuple[int, ...]]
 """Places in a chunk, and what keys their generators: nothing, or the stratum."""
 
 
-def _whole_chunks(sizes: list[int]) -> list[list[_Part]]:
+def _chunk_places_without_strata(sizes: list[int]) -> list[list[_Part]]:
     return [[(np.s_[:], ())] for _ in sizes]
 
 

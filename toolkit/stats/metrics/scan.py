@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.metrics.facts import HASHED_ROWS, StatisticFacts
-from toolkit.stats.metrics.metrics import BY_POLICY, Statistic, group_by_policy, statistic_rows, way_rows
+from toolkit.stats.metrics.metrics import BY_POLICY, Statistic, group_by_policy, shared_rows, statistic_rows
 from toolkit.stats.metrics.outcomes import CHUNK, Chunk, Key, Store
 from toolkit.stats.metrics.resamples import Resamples, Settings
 from toolkit.stats.metrics.spill import Floats, Ints
@@ -58,12 +58,12 @@ class Units:
         if self.strata is None:
             self.kish = float(self.count) if self.plain else kish_number(unit)
         else:
-            self.kish = float(effective_units(*(self.over_strata(part[None])[:, 0] for part in (sizes, sizes**2))))
+            self.kish = float(effective_units(*(self.sums_by_stratum(part[None])[:, 0] for part in (sizes, sizes**2))))
 
     @cached_property
-    def shares_ways(self) -> bool:
-        """Whether every example is a unit, all count alike, and policies share ways on some."""
-        return self.plain and self.weight is None and any(chunk.ways is not None for chunk in self._store.chunks)
+    def shares_outcomes(self) -> bool:
+        """Whether every example is a unit, all count alike, and policies share outcomes on some."""
+        return self.plain and self.weight is None and any(chunk.shared is not None for chunk in self._store.chunks)
 
     @property
     def policies(self) -> int:
@@ -90,7 +90,7 @@ class Units:
         """The largest share of the total weight that a single example has."""
         return float((1.0 if self.weight is None else self.weight.max()) / self.examples)
 
-    def over_strata(self, rows: Floats, start: int = 0) -> Floats:
+    def sums_by_stratum(self, rows: Floats, start: int = 0) -> Floats:
         """Sums (strata, rows) of `rows` (rows, units) over the units of each stratum; the first is unit `start`."""
         if self.stratum is None:
             return rows.sum(axis=1)[None]
@@ -101,7 +101,7 @@ class Units:
         """Sums over the units of each stratum of `function` of the statistics' rows: (strata, rows)."""
         start, total = 0, np.zeros(0)
         for rows in self.chunks(statistics):
-            part = self.over_strata(function(rows), start)
+            part = self.sums_by_stratum(function(rows), start)
             total, start = part if not start else total + part, start + rows.shape[1]
         return total
 
@@ -194,7 +194,7 @@ class Scan:
     binary: NDArray[np.bool_]  # (S,) only 0 and 1
     integer: NDArray[np.bool_]  # (S,) only integers, whose sums are exact
 
-    def with_further(self, other: Scan) -> Scan:
+    def join_scan(self, other: Scan) -> Scan:
         """The facts of both, those of the `other` scan behind."""
         names = "total", "count", "reach", "constant", "binary", "integer"
         index = self.index | {one: place + len(self.statistics) for one, place in other.index.items()}
@@ -220,7 +220,7 @@ def scan_statistics(units: Units, statistics: Sequence[Statistic]) -> Scan:
     """Reads all units once for the facts about each statistic. Statistics that are equal on every unit become one."""
     ordered = sorted(set(statistics), key=lambda s: (s.kind, s.key, s.label, s.policy))
     facts = StatisticFacts.no_facts(len(ordered))
-    weighed = _scan_ways(units, ordered, facts) if units.shares_ways else _scan_rows(units, ordered, facts)
+    weighed = _scan_shared(units, ordered, facts) if units.shares_outcomes else _scan_rows(units, ordered, facts)
     exact = facts.total.astype(np.float64)
     sums = np.where(facts.integer, exact, round_to_bits(exact, TOTAL_BITS))
     first: dict[bytes, int] = {}
@@ -248,22 +248,22 @@ def _scan_rows(units: Units, ordered: Sequence[Statistic], facts: StatisticFacts
         same = np.concatenate([[False], (rows[1:] == rows[:-1]).all(axis=1)])
         heads = np.maximum.accumulate(np.where(alike[part], 0, np.arange(len(rows)))) + part.start
         for one in part.start + np.flatnonzero(alike[part] & ~same):
-            facts.copy(one, heads[one - part.start])
+            facts.copy_facts(one, heads[one - part.start])
             weighed[one] = weighed[heads[one - part.start]]
         alike[part] &= same
         first_rows = np.flatnonzero(~alike[part])
         on, rows = part.start + first_rows, rows[first_rows]
-        facts.add(on, rows, chunk * CHUNK)
+        facts.add_units(on, rows, chunk * CHUNK)
         if units.weight is not None:
             weighed[on] += units.weighted_rows(rows, chunk).sum(axis=1)
     heads = np.maximum.accumulate(np.where(alike, 0, np.arange(size)))
     for one in np.flatnonzero(alike):
-        facts.copy(int(one), int(heads[one]))
+        facts.copy_facts(int(one), int(heads[one]))
     return weighed[heads]
 
 
-def _scan_ways(units: Units, ordered: Sequence[Statistic], facts: StatisticFacts) -> Floats:
-    """The same of examples that are units of their own and count alike, each way of their policies once."""
+def _scan_shared(units: Units, ordered: Sequence[Statistic], facts: StatisticFacts) -> Floats:
+    """Adds the facts of examples that are units of their own and count alike, each shared outcome once."""
     alike = group_by_policy([one for one in ordered if one.kind in BY_POLICY])
     number = {one: place for place, one in enumerate(ordered)}
     names = sorted(alike, key=lambda one: (one[1], one[2], one[0]))  # those of one column follow each other
@@ -274,12 +274,12 @@ def _scan_ways(units: Units, ordered: Sequence[Statistic], facts: StatisticFacts
         for policy, _ in alike[kind, key, label]:
             on[row, policy] = number[Statistic(kind, key, policy, label)]
     for place, chunk in enumerate(units.examples_by_chunk):
-        ways = chunk.ways
+        ways = chunk.shared
         for start in range(0, 0 if ways is None else len(names), HASHED_ROWS):
             cut = slice(start, start + HASHED_ROWS)
             if ways is not None:
-                facts.add_ways(on[cut], way_rows(chunk, names[cut]), ways, place * CHUNK)
+                facts.add_shared_outcomes(on[cut], shared_rows(chunk, names[cut]), ways, place * CHUNK)
         rest = np.arange(len(ordered)) if ways is None else apart
         for some in (rest[start : start + SCAN_ROWS] for start in range(0, len(rest), SCAN_ROWS)):
-            facts.add(some, statistic_rows(chunk, [ordered[i] for i in some]), place * CHUNK)
+            facts.add_units(some, statistic_rows(chunk, [ordered[i] for i in some]), place * CHUNK)
     return np.zeros(len(ordered))

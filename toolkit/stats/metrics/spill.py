@@ -67,7 +67,7 @@ class TableStore:
         self._written = 0
         self._held = 0
 
-    def keep(self, values: Floats) -> SpilledTable:
+    def store_table(self, values: Floats) -> SpilledTable:
         """Store a table (R, E) without loss. ThinkbackError where the temporary file cannot be written."""
         array = _smallest_form(values)
         if isinstance(array, float):

@@ -1,6 +1,6 @@
-"""Ways: outcomes that neighbouring policies share, such as those of two thresholds on most examples.
+"""Outcomes that neighbouring policies share, such as those of two thresholds on most examples.
 
-Each way stands once for all the policies that go it, so what is computed from outcomes is computed once for each way.
+A shared outcome stands once for all policies that have it on an example, so what is computed from it is computed once.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from toolkit.stats.metrics.spill import Floats, Ints
 
 PLACES_BYTES = 8 * 2**20
-"""The ways of policies on examples that stay in memory; the last stay in any case."""
+"""The bytes of `outcome_of_each_example` that stay in memory; the last one stays in any case."""
 
 
 @dataclass(frozen=True, eq=False)
-class Ways:
-    """The W ways that P policies go on E examples, by example, and of an example in the order of the policies.
+class SharedOutcomes:
+    """The W different outcomes of P policies on E examples, by example, and of an example in the order of the policies.
 
-    `order` (P,): the policies, so that those of one way are neighbours; `example` (W,), and `first` (W,), the place in
-    that order of the first policy that goes a way. The first way of each example begins at place 0.
+    `order` (P,): the policies, so that those of one outcome are neighbours; `example` (W,), and `first` (W,), the place
+    in that order of the first policy that has it. The first outcome of each example begins at place 0.
     """
 
     order: Ints
@@ -31,11 +31,11 @@ class Ways:
     examples: int
 
     @classmethod
-    def of(cls, rows: Ints) -> tuple[Ways, Ints] | None:
-        """The ways of policies whose outcomes are `rows` (P, E) of a table, and the row of each way (W,).
+    def from_rows(cls, rows: Ints) -> tuple[SharedOutcomes, Ints] | None:
+        """The outcomes of policies that are `rows` (P, E) of a table, each once an example, and the row of each (W,).
 
-        A policy with the same row as its neighbour goes the same way. None where rows do not ascend on every example,
-        whatever the order of the policies.
+        A policy with the same row as its neighbour has the same outcome. None where no order of the policies makes the
+        rows ascend on every example.
         """
         order = np.argsort(rows.sum(axis=1, dtype=np.int64), kind="stable")
         placed = rows[order]
@@ -48,33 +48,33 @@ class Ways:
     def __len__(self) -> int:
         return len(self.example)
 
-    def places(self, policies: Ints) -> NDArray[np.int32]:
-        """The way of some policies on each example, (policies, E)."""
-        places = _all_places(self)
+    def outcome_of_each_example(self, policies: Ints) -> NDArray[np.int32]:
+        """Which of the W outcomes each of some policies has on each example, (policies, E)."""
+        places = _outcomes_of_all_policies(self)
         return places if len(policies) == len(places) and (np.diff(policies) == 1).all() else places[policies]
 
     @cached_property
-    def first_ways(self) -> Ints:
-        """The first way of each example (E,)."""
+    def first_outcome_of_example(self) -> Ints:
+        """Which of the W outcomes is the first of each example (E,)."""
         return np.flatnonzero(self.first == 0)
 
     @cached_property
-    def cells(self) -> Cells:
-        """The ways by the policies that go them."""
+    def policy_groups(self) -> PolicyGroups:
+        """The outcomes, in groups that the same policies have."""
         last = np.append(self.first[1:], 0) - 1
         last[last < 0] = len(self.order) - 1
-        return Cells.of(self.first.astype(np.int64), last.astype(np.int64), len(self.order))
+        return PolicyGroups.from_ranges(self.first.astype(np.int64), last.astype(np.int64), len(self.order))
 
 
-_PLACES: dict[Ways, NDArray[np.int32]] = {}
+_PLACES: dict[SharedOutcomes, NDArray[np.int32]] = {}
 
 
-def _all_places(ways: Ways) -> NDArray[np.int32]:
-    """The way of each policy on each example, (P, E). Those last asked for stay, for they are as large as outcomes."""
+def _outcomes_of_all_policies(ways: SharedOutcomes) -> NDArray[np.int32]:
+    """Which outcome each policy has on each example, (P, E). The last results stay in memory."""
     if ways not in _PLACES:
         marks = np.zeros((len(ways.order), ways.examples), np.int32)
         marks[ways.first, ways.example] = 1
-        marks[0] = ways.first_ways
+        marks[0] = ways.first_outcome_of_example
         for row in range(1, len(marks)):
             marks[row] += marks[row - 1]
         out = np.empty_like(marks)
@@ -96,9 +96,9 @@ def rows_or_slice(numbers: Ints) -> Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
-    """Ways that the same policies go, C groups of them: those of `by_cell` (W,) from `start` (C,) on. `on` (C, P):
-    which policies they are, by their places in the order of the ways.
+class PolicyGroups:
+    """Outcomes that the same policies share, C groups of them: those of `by_cell` (W,) from `start` (C,) on. `on`
+    (C, P): which policies they are, by their places in the order of `SharedOutcomes`.
     """
 
     by_cell: Ints
@@ -106,19 +106,19 @@ class Cells:
     on: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, first: Ints, last: Ints, policies: int) -> Cells:
-        """The cells of ways (W,) that go from the policy at place `first` to that at `last`."""
+    def from_ranges(cls, first: Ints, last: Ints, policies: int) -> PolicyGroups:
+        """The groups of outcomes (W,), each of which the policies from place `first` to `last` have."""
         cell = first * policies + last
         by_cell = np.argsort(cell, kind="stable")
         begins, start = np.unique(cell[by_cell], return_index=True)
         place = np.arange(policies)
         return cls(by_cell, start, (begins[:, None] // policies <= place) & (place <= begins[:, None] % policies))
 
-    def sums(self, rows: NDArray[np.number]) -> NDArray[np.number]:
-        """Sums over the ways of each policy, (rows, P), of `rows` (rows, W), which stand in the order `by_cell`."""
+    def sums_by_policy(self, rows: NDArray[np.number]) -> NDArray[np.number]:
+        """Sums over the outcomes of each policy, (rows, P), of `rows` (rows, W), which stand in the order `by_cell`."""
         return np.add.reduceat(rows, self.start, axis=1) @ self.on.astype(rows.dtype)
 
-    def least(self, rows: Floats) -> Floats:
-        """The least value over the ways of each policy, (rows, P), of `rows` (rows, W) as above."""
+    def least_by_policy(self, rows: Floats) -> Floats:
+        """The least value over the outcomes of each policy, (rows, P), of `rows` (rows, W) in the order `by_cell`."""
         parts = np.minimum.reduceat(rows, self.start, axis=1)
         return np.where(self.on, parts[:, :, None], np.inf).min(axis=1)
