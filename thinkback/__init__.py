@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from replay.studies.factcheck.report import study_factcheck
     from replay.studies.kit.report import StudyReport
     from replay.studies.latent.report import study_latent
+    from replay.studies.multihop.report import study_multihop
     from replay.studies.recovery.report import study_recovery
     from toolkit.errors import ThinkbackError
     from toolkit.imports import import_any, import_format, import_table
@@ -81,8 +82,8 @@ __all__ = [
     "VerifierReport", "When", "Window", "budgets", "check_policies", "curves", "describe_log", "explain",
     "fit_gate", "fit_verifier", "frontier", "import_any", "import_format", "import_table", "load", "load_gate",
     "load_policies", "load_verifier", "log", "open_log", "plan", "query_log", "recommend", "report", "run",
-    "simulate", "strategies", "study_factcheck", "study_latent", "study_recovery", "suite", "surrogate_weights",
-    "transfer_report", "tune", "validate_log", "write_log",
+    "simulate", "strategies", "study_factcheck", "study_latent", "study_multihop", "study_recovery", "suite",
+    "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
 ]  # fmt: skip
 
 HOMES = {
@@ -115,6 +116,7 @@ HOMES = {
     "strategies": "replay.analyses.strategies.strategies",
     "study_factcheck": "replay.studies.factcheck.report",
     "study_latent": "replay.studies.latent.report",
+    "study_multihop": "replay.studies.multihop.report",
     "study_recovery": "replay.studies.recovery.report",
     "suite": "replay.policies.suite",
     "transfer_report": "replay.gatefit.report",

@@ -6,6 +6,10 @@ every hop: `relevance` ranks them by it, `rewarded` doubles the (logistic) relev
 the gold documents that it read; the reader `large` has `reader` more of it than `small`. So a better ranking gives
 better answers, and never more than gold evidence. A verifier's score is logistic(z), z normal and higher by
 `strong`, or by `weak`, where the chain is right: the area under its ROC curve is Φ(strength / √2).
+
+With `further` each evidence and reader has two more pools of one trace a question, `EVIDENCE-READER-single`, a chain,
+and `EVIDENCE-READER-direct`, an answer without reasoning that is right less often by `reasoning`; traces have texts and
+clusters of meaning, which are their answers, and questions one of three types, every tenth two right answers.
 """
 
 from __future__ import annotations
@@ -21,6 +25,9 @@ from toolkit.settings import check, setting
 EVIDENCE = ("relevance", "rewarded", "gold")
 READERS = ("small", "large")
 VERIFIERS = ("strong", "weak")
+TYPES = ("time order", "family", "place")
+KINDS = {"strong": {"kind": "classifier"}, "weak": {"kind": "judge"}}
+"""What the manifest says of the verifiers, with `further`."""
 WRONG = 6
 """Wrong answers of a question."""
 
@@ -36,6 +43,8 @@ class ChainsModel:
     reader: float = setting(0.15, low=0, high=1)
     strong: float = setting(1.5, low=0)
     weak: float = setting(0.5, low=0)
+    further: bool = setting(False)
+    reasoning: float = setting(0.1, low=0, high=1)
 
     def __post_init__(self) -> None:
         check(self)
@@ -46,9 +55,17 @@ class ChainsModel:
         return np.clip(self.skill + more + self.use * share, 0.0, 1.0)
 
 
-def judged_examples(examples: pl.DataFrame) -> pl.DataFrame:
-    """The examples with the answer that is right."""
-    return examples.with_columns(gold=pl.lit("answer 0"))
+def judged_examples(examples: pl.DataFrame, further: bool = False) -> pl.DataFrame:
+    """The examples with the answer that is right; `further`: with their types, and all right answers."""
+    judged = examples.with_columns(gold=pl.lit("answer 0"))
+    if not further:
+        return judged
+    number = pl.col("example_id").str.slice(1).cast(pl.Int64)
+    golds = pl.concat_list(pl.lit("answer 0"), pl.lit(f"answer {WRONG + 1}"))
+    return judged.with_columns(
+        question_type=(number % len(TYPES)).replace_strict(range(len(TYPES)), TYPES, return_dtype=pl.String),
+        golds=pl.when(number % 10 == 1).then(golds).otherwise(pl.concat_list(pl.lit("answer 0"))),
+    )
 
 
 def documents_by_evidence(
@@ -77,7 +94,7 @@ def chain_tables(
     `documents` (n · H · R · D,) are named in the order of `gold` and `relevance`.
     """
     count, hops, size = *gold.shape[:2], int(np.prod(gold.shape[2:]))
-    traces, scores = [], []
+    traces, scores, read_by_evidence = [], [], []
     start = (np.arange(count * hops) * size).reshape(count, hops, 1)
     for name, place in documents_by_evidence(relevance, answers, gold, model.read):
         seen = np.take_along_axis(gold.reshape(count, hops, -1), np.maximum(place, 0), axis=-1) & (place >= 0)
@@ -88,6 +105,7 @@ def chain_tables(
         }).filter(pl.col("place") >= 0)  # fmt: skip
         read = read.with_columns(document=documents.gather(read["place"]))
         lists = read.group_by("row", maintain_order=True).agg("document").sort("row")["document"]
+        read_by_evidence.append((name, share, lists))
         for reader in READERS:
             drawn = rng.random((block, model.chains))[:count], rng.integers(1, WRONG + 1, (block, model.chains))[:count]
             right = drawn[0] < model.right_probability(share, reader)[:, None]
@@ -102,7 +120,25 @@ def chain_tables(
                         score=pl.Series((1 / (1 + np.exp(-score))).ravel()),
                     )
                 )  # fmt: skip
+    if model.further:
+        for name, share, lists in read_by_evidence:
+            traces += _single_traces(rng, model, name, share, examples, lists, block)
+        text = pl.format("The documents say so. The answer is {}.", "answer")
+        traces = [frame.with_columns(text=text, answer_cluster="answer") for frame in traces]
     return {"traces": pl.concat(traces), "verifications": pl.concat(scores)}
+
+
+def _single_traces(
+    rng: np.random.Generator, model: ChainsModel, evidence: str, share: np.ndarray, examples: pl.Series,
+    documents: pl.Series, block: int,
+) -> Iterator[pl.DataFrame]:  # fmt: skip
+    """One chain, and one answer without reasoning, of each reader on each question."""
+    for reader in READERS:
+        for form, less in (("single", 0.0), ("direct", model.reasoning)):
+            drawn = rng.random((block, 1))[: len(share)], rng.integers(1, WRONG + 1, (block, 1))[: len(share)]
+            right = drawn[0] < (model.right_probability(share, reader) - less)[:, None]
+            tokens = np.round(rng.gamma(8.0, 15.0, (block, 1))[: len(share)]).astype(np.int32)
+            yield _chain_traces(f"{evidence}-{reader}-{form}", reader, examples, documents, right, drawn[1], tokens)
 
 
 def _chain_traces(

@@ -7,6 +7,9 @@ the round holds gold, and `agreement` − `tie` · `strength` where it does not;
 agreement tells of gold with a tie of 1, tells the reverse with −1, and tells nothing with 0. Scores of answers are
 normal about one half, and `known` higher for the leading answer.
 
+With `explored` a second pool, `rewarded`, reads the same batches as if it had explored by rewarded scores. A gold
+document stays unread, another in its place, with the probability `lost`, in that pool with `lost` − `gained`.
+
 With `chains`, which `generate.simulation.chains` describes, there are traces on the same questions.
 """
 
@@ -15,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from generate.simulation.chains import ChainsModel, chain_tables, judged_examples
+from generate.simulation.chains import KINDS, ChainsModel, chain_tables, judged_examples
 from generate.simulation.grid import write_simulated
 from toolkit.progress import progress
 from toolkit.settings import check, setting
@@ -28,7 +31,7 @@ from toolkit.settings import check, setting
 if TYPE_CHECKING:
     from toolkit.log import Log
 
-POOL = "simulated"
+POOL, REWARDED = "simulated", "rewarded"
 AT_ONCE, MOST_DOCUMENTS = 500, 2**20
 """Examples drawn together, and their documents: what an example is depends on no other number of examples."""
 OTHERS = 8
@@ -49,6 +52,9 @@ class RoundsModel:
     strength: float = setting(0.4, low=0, high=1)
     tie: float = setting(1.0, low=-1, high=1)
     known: float = setting(0.2, low=0)
+    explored: bool = setting(False)
+    lost: float = setting(0.0, low=0, high=1)
+    gained: float = setting(0.0, low=-1, high=1)
 
     def __post_init__(self) -> None:
         check(self)
@@ -99,7 +105,10 @@ def simulate_rounds(
     source = {"simulation": "rounds", "examples": examples, "seed": seed, "model": asdict(model)}
     source |= {"chains": asdict(chains)} if chains.chains else {}
     title = name or f"rounds-{examples}x{model.hops}x{model.rounds}-s{seed}"
-    pools = {POOL: {"explore": "relevance"}}
+    source |= {"verifiers": KINDS} if chains.further and chains.chains else {}
+    pools: dict[str, Any] = {POOL: {"explore": "relevance"}}
+    if model.explored:
+        pools[REWARDED] = {"explore": {"frontier": 2, "multiplier": 2.0, "reward": "single"}}
     with progress("simulating", examples, "examples") as advance:
         parts = _blocks(examples, seed, model, chains)
         return write_simulated(out, parts, name=title, source=source, force=force, advance=advance, pools=pools)
@@ -121,10 +130,15 @@ def _blocks(examples: int, seed: int, model: RoundsModel, chains: ChainsModel) -
             "question": [f"question {one}" for one in range(first, first + len(names))],
             "gold_documents": _values_in_lists(documents.filter(pl.Series(flat)), gold),
         })  # fmt: skip
-        tables = {"examples": texts, "rounds": _rounds_table(names, drawn, documents)}
+        rng = np.random.default_rng([seed, number, 2])
+        rounds = [_rounds_table(names, drawn, _with_lost(rng, documents, flat, model.lost))]
+        if model.explored:
+            lost = _with_lost(rng, documents, flat, model.lost - model.gained)
+            rounds.append(_rounds_table(names, drawn, lost).with_columns(pool=pl.lit(REWARDED)))
+        tables = {"examples": texts, "rounds": pl.concat(rounds)}
         if chains.chains:
             rng = np.random.default_rng([seed, number, 1])
-            tables["examples"] = judged_examples(texts)
+            tables["examples"] = judged_examples(texts, chains.further)
             tables |= chain_tables(rng, chains, names, drawn.gold, drawn.relevance, drawn.answers, documents, block)
         yield tables
 
@@ -143,6 +157,18 @@ def _draw_rounds(rng: np.random.Generator, examples: int, model: RoundsModel) ->
     answers = np.where(leads, 0, rng.integers(1, OTHERS + 1, leads.shape))
     scores = np.clip(rng.normal(0.5, 0.2, leads.shape) + model.known * leads, 0, 1)
     return DrawnRounds(gold, relevance, rank, answers, scores, rng.gamma(4.0, 0.25, rounds))
+
+
+def _with_lost(rng: np.random.Generator, documents: pl.Series, gold: np.ndarray, lost: float) -> pl.Series:
+    """The documents, in the place of some gold ones others that nobody looks for."""
+    if lost <= 0:
+        return documents
+    is_lost = pl.Series(gold & (rng.random(len(gold)) < lost))
+    return (
+        documents.to_frame("name")
+        .select(pl.when(is_lost).then(pl.col("name") + "-other").otherwise("name"))
+        .to_series()
+    )
 
 
 def _document_names(examples: pl.Series, size: tuple[int, ...]) -> pl.Series:

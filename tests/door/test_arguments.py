@@ -58,6 +58,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "report": (tb.report, {"log": None, "policies": [VOTE]}),
     "study_factcheck": (tb.study_factcheck, {"log": None}),
     "study_latent": (tb.study_latent, {"log": None}),
+    "study_multihop": (tb.study_multihop, {"log": None}),
     "study_recovery": (tb.study_recovery, {"log": None}),
     "suite": (tb.suite, {"log": None}),
     "check_policies": (tb.check_policies, {"policies": [VOTE], "log": None}),

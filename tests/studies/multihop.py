@@ -30,11 +30,6 @@ def report(log: Any, **options: Any) -> StudyReport:
     return study_multihop(log, **(QUICK | options))
 
 
-def verdicts(of: StudyReport) -> dict[str, str]:
-    """Question -> verdict, of the only data set."""
-    return {one["question"]: one["verdict"] for one in of.record["verdicts"]}
-
-
 def cells(of: StudyReport, name: str, *heads: str) -> dict[tuple[Any, ...], dict[str, Any]]:
     """The rows of a table by their first cells: values by the names of their columns."""
     table = of.tables[name]

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
+from replay.studies.kit.published import read_published
 from replay.studies.kit.report import StudyReport
+from replay.studies.kit.verdicts import Answer
+from replay.studies.multihop.cases import is_other_granularity
+from replay.studies.multihop.chains import evidence_of_pool
+from replay.studies.multihop.published import WORK, unlike_whole_counts
+from replay.studies.multihop.selection import gap_parts
+from replay.studies.multihop.study import MultihopSetting, study_log
+from replay.studies.multihop.verdicts import findings
+from tests.errors import refuses
+from tests.logs import log_tables
 from tests.studies.multihop import by_round, cells, fair, plain, recall, report, sunar, world
-from toolkit.log import Log, collect, open_log
+from toolkit.log import Log, collect, open_log, write_log
+from toolkit.stats import Settings
 
 TEST = pl.col("split") == "test"
 
@@ -139,3 +151,195 @@ def test_it_is_saved_as_other_studies_are(found: StudyReport, tmp_path: Path) ->
     for figure in ("rankings", "sensitivity", "figure_5_2", "headroom", "calibration", "fixes_and_flips"):
         assert {f"{figure}.pdf", f"{figure}.svg", f"{figure}.png"} <= names, figure
     assert {"report.md", "report.tex", "run.json", "notes.json", "cases.csv"} <= names
+
+
+@pytest.fixture(scope="module")
+def further(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    """A world with all that the study reads: two explorations, single attempts, texts, clusters, types."""
+    folder = tmp_path_factory.mktemp("further") / "log"
+    return open_log(world(folder, examples=50, further=True, explored=True, lost=0.3, gained=0.2))
+
+
+def test_everything_that_a_log_may_have_is_shown(further: Log, tmp_path: Path) -> None:
+    found = report(further)
+    assert {"explored", "direct_answers", "question_types", "fixes_and_flips", "cases", "errors"} <= set(found.tables)
+    assert "figure_5_1" in found.figures
+    examples = collect(further.scan("examples", ["example_id", "split", "gold_documents", "question_type"]), further)
+    examples = examples.filter(TEST)
+    both = cells(found, "explored", "measure")["recall of all that was read",]
+    rounds = collect(further.scan("rounds", ["example_id", "pool", "documents"]), further).explode("documents")
+    for pool, key in (("simulated", "relevance"), ("rewarded", "rewarded")):
+        read = rounds.filter(pl.col("pool") == pool).group_by("example_id").agg(pl.col("documents"))
+        shares = [
+            len(set(gold) & set(there)) / len(set(gold))
+            for gold, there in examples.join(read, on="example_id").select("gold_documents", "documents").iter_rows()
+        ]
+        assert both[key].estimate == pytest.approx(sum(shares) / len(shares))
+    types = cells(found, "question_types", "type")
+    assert {kind: row["count"] for (kind,), row in types.items()} == dict(
+        examples.group_by("question_type").len().iter_rows()
+    )
+    traces = collect(further.scan("traces", ["example_id", "pool", "correct"]), further)
+    single = traces.join(examples, on="example_id").filter(pl.col("pool") == "rewarded-small-single")["correct"]
+    row = cells(found, "table_5_5", "reader", "evidence", "selected by")["small", "rewarded", "single shot"]
+    assert row["right"].estimate == pytest.approx(100 * single.mean())
+    text = (found.save(tmp_path / "out") / "report.md").read_text(encoding="utf-8")
+    assert "The documents say so." in text
+
+
+LACKING = {
+    "rounds": (("table_5_1", "sensitivity"), lambda tables: tables.pop("rounds")),
+    "gold documents": (("table_5_2", "table_5_3"), lambda tables: _drop(tables, "examples", "gold_documents")),
+    "verifiers": (("verifiers", "fixes_and_flips"), lambda tables: tables.pop("verifications")),
+    "gold evidence": (("headroom",), lambda tables: _without_gold(tables)),
+    "traces": (("table_5_4", "table_5_5"), lambda tables: [tables.pop(one) for one in ("traces", "verifications")]),
+}
+
+
+def _drop(tables: dict[str, pl.DataFrame], table: str, column: str) -> None:
+    tables[table] = tables[table].drop(column)
+
+
+def _without_gold(tables: dict[str, pl.DataFrame]) -> None:
+    keep = ~pl.col("pool").str.starts_with("gold")
+    tables["traces"] = tables["traces"].filter(keep)
+    tables["verifications"] = tables["verifications"].join(tables["traces"], on="trace_id", how="semi")
+
+
+@pytest.mark.parametrize("lack", LACKING)
+def test_a_log_that_lacks_something_says_so_and_the_rest_is_written(log: Log, lack: str, tmp_path: Path) -> None:
+    missing, remove = LACKING[lack]
+    tables: dict[str, Any] = log_tables(log)
+    remove(tables)
+    written = write_log(tmp_path / "log", name="lacking", tables=tables)
+    named = {} if "verifications" in tables else {"encoder": None, "decoder": None}
+    found = report(written, **named)
+    whole = {"verdicts", "table_5_1", "table_5_4", "table_5_5", "headroom", "verifiers", "fixes_and_flips"}
+    assert not set(missing) & set(found.tables)
+    kept = {"rounds": {"table_5_5", "headroom"}, "traces": {"table_5_1"}}.get(
+        lack, whole - set(missing) - {"table_5_1"}
+    )
+    assert kept <= set(found.tables), sorted(found.tables)
+    assert any(one["code"] == "unserved" for one in found.notes())
+    assert found.save(tmp_path / "out").is_dir()
+
+
+def test_what_is_refused(log: Log, tmp_path: Path) -> None:
+    with refuses("unknown", "strog", "strong"):
+        report(log, encoder="strog")
+    with refuses("unknown", "simulatd"):
+        report(log, pool="simulatd")
+    with refuses("invalid", "stable"):
+        report(log, stable=0)
+    tables = {"examples": log_tables(log)["examples"]}
+    with refuses("unsuitable", "rounds"):
+        report(write_log(tmp_path / "log", name="bare", tables=tables))
+
+
+def test_published_cells_that_are_no_whole_count() -> None:
+    unlike = unlike_whole_counts({number: WORK.rows(number) for number in ("5.4", "5.5", "fig5.1")})
+    checks = [one for one in read_published(WORK.name)["checks"] if "-whole-" in one["id"] and not one["holds"]]
+    assert len(checks) == 19
+    assert {line.split()[1] for line in unlike} == {f"{one['right']}" for one in checks}
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "other"),
+    [("1938", "November 5", True), ("5 March 1920", "1920", True), ("1938", "1939", False), ("Paris", "1939", False),
+     (None, "1939", False), ("in 1938", "12 May 1938", True)],
+)  # fmt: skip
+def test_dates_of_another_granularity(answer: str | None, gold: str, other: bool) -> None:
+    assert is_other_granularity(answer, gold) is other
+
+
+@pytest.mark.parametrize(
+    ("pool", "reader", "evidence"),
+    [("self-ask-rerank-chains", "m", "self-ask-rerank"), ("fair-chains", "m", "fair"), ("gold-small", "small", "gold"),
+     ("mine-single", "m", "mine"), ("mine-m-direct", "m", "mine")],
+)  # fmt: skip
+def test_the_evidence_of_a_pool(pool: str, reader: str, evidence: str) -> None:
+    assert evidence_of_pool(pool, reader) == evidence
+
+
+def test_right_with_retrieved_evidence_alone_is_below_zero() -> None:
+    parts = gap_parts(*(pl.Series([one]).to_numpy() for one in (1.0, 1.0, 0.0)))
+    assert {name: float(part[0]) for name, part in parts.items()} == {"generation": 1, "retrieval": -1, "selection": 0}
+
+
+@pytest.fixture(scope="module")
+def musique(log: Log, tmp_path_factory: pytest.TempPathFactory) -> Log:
+    """The log with the names of the recipe: its data set, pools, reader, and the record of a trained verifier."""
+    tables = log_tables(log)
+    evidence = {"relevance-small": "sunar-chains", "rewarded-small": "fair-chains", "gold-small": "gold-chains"}
+    traces = tables["traces"].filter(pl.col("pool").is_in(list(evidence)))
+    renamed = pl.col("pool").replace_strict(evidence, return_dtype=pl.String)
+    cover = {"cover_substring": pl.col("correct"), "cover": pl.col("correct")}
+    tables["traces"] = traces.with_columns(pool=renamed, model=pl.lit("gpt-4o-mini-2024-07-18"), **cover)
+    tables["verifications"] = tables["verifications"].join(traces, on="trace_id", how="semi")
+    tables["examples"] = tables["examples"].with_columns(dataset=pl.lit("MuSiQue"))
+    rounds = tables["rounds"].with_columns(pool=pl.lit("fair"))
+    first = rounds.filter(pl.col("hop") == 0).with_columns(pool=pl.lit("first-stage"))
+    tables["rounds"] = pl.concat([rounds, rounds.with_columns(pool=pl.lit("self-ask")), first])
+    counts = {"generated": {"right": 30, "wrong": 10}, "balanced": {"right": 10, "wrong": 10}}
+    training = {"base": "roberta-base", "trained": {"counts": counts}}
+    source = {"verifiers": {"strong": {"kind": "classifier", "training": training}, "weak": {"kind": "judge"}}}
+    folder = tmp_path_factory.mktemp("musique") / "log"
+    return write_log(folder, name="fair-musique", tables=tables, source=source)
+
+
+def test_a_log_of_the_recipe_stands_beside_the_published_numbers(musique: Log) -> None:
+    found = report(musique, encoder=None, decoder=None)
+    assert found.record["published"] == "MQA"
+    assert found.record["verifiers"] == {"encoder": "strong", "prompted": "weak"}
+    rows = cells(found, "table_5_1", "ranking")
+    assert {"first stage", "SELF-ASK, retrieval", "SELF-ASK, re-ranked", "SUNAR", "FAIR"} <= {one for (one,) in rows}
+    assert rows["FAIR",]["recall_10_published"] == 0.49
+    assert rows["SELF-ASK, retrieval",]["recall_1_published"] == 0.152
+    chosen = cells(found, "table_5_5", "evidence", "selected by", "verifier")
+    for way, number, whole in ((("fair", "single shot", "–"), 33.06, "no"), (("sunar", "majority", "–"), 34.03, "yes")):
+        assert (chosen[way]["published"], chosen[way]["published_whole"]) == (number, whole)
+    assert chosen["fair", "best of n", "strong"]["published_gain"] == 7.1
+    assert chosen["gold", "bound of gold evidence", "–"]["published"] == 80.67
+    answers = cells(found, "table_5_4", "evidence")
+    assert answers["sunar",]["published"] == 32.19
+    training = cells(found, "table_4_1", "verifier", "step")
+    assert training["strong", "generated"]["chains"] == 40
+    assert training["strong", "balanced"]["right_published"] == 6532
+
+
+SEEDS = range(20)
+REWARD = "does rewarding agreement rank more gold documents first"
+EXPLORING = "does exploring by rewarded scores find more"
+VOTES, ENCODERS = "do more chains beat one", "does an encoder beat a decoder"
+CAPS, SERVES = "does evidence cap reasoning", "does rewarded evidence give more right answers"
+PLANTED = {
+    "effects": (
+        {"explored": True, "lost": 0.4, "gained": 0.3},
+        {REWARD: "yes", EXPLORING: "yes", VOTES: "yes", ENCODERS: "yes", CAPS: "yes", SERVES: "yes"},
+    ),
+    "reversed": ({"tie": -1.0, "explored": True, "lost": 0.1, "gained": -0.3}, {REWARD: "no", EXPLORING: "no"}),
+    "nulls": (
+        {"tie": 0.0, "agreement": 0.75, "quality": 0.0, "explored": True, "lost": 0.2, "strong": 0.5, "use": 0.0},
+        {REWARD: "", EXPLORING: "", ENCODERS: "", CAPS: "", SERVES: ""},
+    ),
+}
+"""Worlds, with the verdict of each question: an effect's, or none where there is no effect. Relevance must tell nothing
+for a reward without meaning to cost nothing: else it moves batches past what relevance knows.
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_effects_get_their_verdicts_and_nulls_none(name: str, tmp_path: Path) -> None:
+    keys, expected = PLANTED[name]
+    counts: Counter[str] = Counter()
+    for seed in SEEDS:
+        log = open_log(world(tmp_path / f"{seed}", 400, seed, **{"chains": 5, **keys}))
+        roles = {"encoder": "strong", "decoder": "weak"}
+        (study,) = study_log(log, MultihopSetting(roles=roles, settings=Settings(resamples=400)))
+        for one in findings(study):
+            decided = one.answer.value == expected.get(one.question)
+            counts[one.question] += decided or (not expected.get(one.question) and one.answer is not Answer.UNDECIDED)
+    print(name, {question: counts[question] for question in expected})
+    for question, verdict in expected.items():
+        assert (counts[question] >= 18) if verdict else (counts[question] <= 3), (question, counts[question])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from replay.studies.kit.report import Figures, StudyFigure
 from replay.studies.multihop.cases import main_chains
 from replay.studies.multihop.chains import DIRECT
-from replay.studies.multihop.retrieval import MEASURE, PLAIN, STABLE
+from replay.studies.multihop.retrieval import BOTH_RANKED, EXPLORED, MEASURE, PLAIN, STABLE
 from replay.studies.multihop.selection import BEST, LISTWISE, MAJORITY, PARTS, SINGLE_SHOT
 from replay.studies.multihop.study import MultihopStudy
 from replay.studies.multihop.verdicts import sensitivity_gaps
@@ -40,8 +40,11 @@ def _bars_figure(
     width: float = WIDTH,
 ) -> Figure:  # fmt: skip
     """Draws each row's cells as bars beside each other, with their intervals. Raises ThinkbackError without rows."""
+    from matplotlib import patheffects
+
     if not bars:
         raise EmptyError("there is no bar to draw")
+    halo = [patheffects.withStroke(linewidth=2.0, foreground="white")]
     each = 0.8 / len(labels)
     with on_page(
         0.7 + (0.24 + 0.13 * len(labels)) * len(bars), width, title=title, simulated=simulated, note=note
@@ -54,7 +57,7 @@ def _bars_figure(
             axes.barh(places, values, height=0.9 * each, color=_COLORS[number], label=name)
             for place, cell in zip(places, cells, strict=True):
                 if cell.low is not None and cell.high is not None:
-                    axes.plot([cell.low, cell.high], [place, place], color="black", linewidth=0.9)
+                    axes.plot([cell.low, cell.high], [place, place], color="black", linewidth=0.9, path_effects=halo)
         axes.axvline(0, color=GREY, linewidth=0.8)
         axes.set_yticks(range(len(bars)), [wrapped(bar[0], 0.3 * width, SMALL) for bar in bars], parse_math=False)
         axes.invert_yaxis()
@@ -99,7 +102,7 @@ def _chain_panels(study: MultihopStudy) -> list[tuple[str, list[PlottedCurve]]]:
 
 def _ranking_differences(study: MultihopStudy) -> list[PolicyDifference]:
     run = study.retrieval.run
-    names = [name for name in run.policies if name not in (PLAIN, STABLE)]
+    names = [name for name in run.policies if name not in (PLAIN, STABLE, EXPLORED, BOTH_RANKED)]
     gaps = run.differences(MEASURE, [(name, PLAIN) for name in names], 100)
     rows = [PolicyDifference(name, cell.estimate, cell.low, cell.high) for (name, _), cell in gaps.items()]
     return sorted(rows, key=lambda row: -row.difference)

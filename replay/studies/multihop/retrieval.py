@@ -6,8 +6,9 @@ question searched once, and one that explored by rewarded scores is compared wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import product
 from typing import Any
 
@@ -65,12 +66,19 @@ class RoundPools:
 
 @dataclass(frozen=True, eq=False)
 class Retrieval:
-    """What was retrieved: the run of the rankings, that of the sensitivity settings by name, and their keys."""
+    """What was retrieved: the run of the rankings, and that of the settings of the frontier, which are replayed when
+    they are first asked for: their keys by name in `settings`.
+    """
 
     pools: RoundPools
-    run: StudyRun = field(default_factory=StudyRun)
-    sensitivity: StudyRun = field(default_factory=StudyRun)
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    run: StudyRun
+    policies: Sequence[Retrieve]
+    settings: Mapping[str, Mapping[str, Any]]
+    replay: Callable[[Sequence[Retrieve]], StudyRun]
+
+    @cached_property
+    def sensitivity(self) -> StudyRun:
+        return self.replay(self.policies)
 
     @property
     def readings(self) -> list[str]:
@@ -156,7 +164,7 @@ def retrieve_by_every_ranking(
     log: Log, contents: Contents, pools: RoundPools, where: str | None, settings: Settings, entropy: float, stable: int
 ) -> Retrieval:
     """Replays every ranking of the study on the examples of a condition."""
-    options = {"where": where, "settings": settings, "metric": MEASURE}
-    replayed = replay_covered_policies(log, contents, _ranking_policies(contents, pools, entropy, stable), **options)
-    policies, keys = _sensitivity_policies(pools)
-    return Retrieval(pools, replayed, replay_covered_policies(log, contents, policies, **options), keys)
+    replay = partial(replay_covered_policies, log, contents, where=where, settings=settings, metric=MEASURE)
+    return Retrieval(
+        pools, replay(_ranking_policies(contents, pools, entropy, stable)), *_sensitivity_policies(pools), replay
+    )

@@ -52,7 +52,7 @@ class MultihopSetting:
 @dataclass(frozen=True, eq=False)
 class MultihopStudy:
     """The results on one data set. `where` names its examples; `roles` verifiers by role; `published` the thesis's data
-    set whose numbers stand beside; `curves` quality by the number of chains, None where there are none.
+    set whose numbers stand beside.
     """
 
     dataset: str
@@ -64,12 +64,22 @@ class MultihopStudy:
     retrieval: Retrieval
     answers: Answers
     selection: Selection
-    curves: pl.DataFrame | None
     training: tuple[TrainingCounts, ...]
 
     @property
     def simulated(self) -> bool:
         return self.log.simulated
+
+    @cached_property
+    def curves(self) -> pl.DataFrame | None:
+        """Quality by the number of chains of the main pool; None where there is none."""
+        pool = main_chains(self.answers)
+        if pool is None:
+            return None
+        try:
+            return curves(self.log, pool=pool.name, where=self.where, settings=self.setting.settings)
+        except ThinkbackError:
+            return None
 
     @cached_property
     def measured(self) -> list[MeasuredAnswers]:
@@ -166,16 +176,4 @@ def _dataset_study(
     selection = select_in_every_way(log, contents, answers, where, setting.settings)
     numbers = published_beside(setting.published, dataset, alone)
     published = WORK.dataset(dataset) if numbers is None else numbers.dataset
-    drawn = _curves_over_chains(log, answers, where, setting.settings)
-    return MultihopStudy(dataset, log, setting, where, roles, published, retrieval, answers, selection, drawn, training)
-
-
-def _curves_over_chains(log: Log, answers: Answers, where: str, settings: Settings) -> pl.DataFrame | None:
-    """Returns quality by the number of chains of the main pool; None where there is none."""
-    pool = main_chains(answers)
-    if pool is None:
-        return None
-    try:
-        return curves(log, pool=pool.name, where=where, settings=settings)
-    except ThinkbackError:
-        return None
+    return MultihopStudy(dataset, log, setting, where, roles, published, retrieval, answers, selection, training)

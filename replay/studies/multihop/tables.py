@@ -94,7 +94,7 @@ TABLE_5_1 = Sheet[MultihopStudy](
 def _explored_rows(study: MultihopStudy) -> Iterator[Row]:
     run, pair = study.retrieval.run, (EXPLORED, BOTH_RANKED)
     every = f"recall_{study.retrieval.pools.all_documents}"
-    metrics = (*_AT, (every, "recall of all that was read"), ("rounds", "rounds"), ("total_tokens", "tokens"))
+    metrics = (*_AT, (every, "recall of all that was read"))
     for metric, heading in metrics if run.has(*pair) else ():
         cells = [run.cell(name, metric) for name in pair]
         gap = run.differences(metric, [pair]).get(pair)
