@@ -9,6 +9,7 @@ from typing import Any
 from generate.loops.answering import Answering
 from generate.loops.beam import Beam
 from generate.loops.forcing import Forcing
+from generate.loops.listening import Listening
 from generate.loops.loop import Loop
 from generate.loops.retrieving import Retrieving
 from generate.loops.revising import Revising
@@ -17,7 +18,9 @@ from toolkit.errors import InvalidError, NotFoundError, RequiredError, RuleError
 from toolkit.settings import from_table
 from toolkit.user_files import has_method, load_file, with_checked_fields
 
-KINDS: Mapping[str, type[Loop]] = {one.kind: one for one in (Forcing, Revising, Beam, Tools, Retrieving, Answering)}
+KINDS: Mapping[str, type[Loop]] = {
+    one.kind: one for one in (Forcing, Revising, Beam, Tools, Retrieving, Answering, Listening)
+}
 """The loops that ship, by their kind in recipes."""
 SHAPE = "a loop is a frozen dataclass with a method `run(self, example)`, which yields requests"
 

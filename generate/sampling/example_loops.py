@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, NoReturn
@@ -214,17 +215,29 @@ class ExampleLoops:
         of it, or without a limit.
         """
         due, concerned = _NextWork(), []
-        for one, answer in self.workers.finished_work(wait_s):
-            strand = one[0]
-            strand.example.missing -= 1
-            concerned.append(strand.example)
-            if isinstance(answer, ThinkbackError):
-                self._end_by_error(strand, answer.with_subject(f"{strand.error_subject}: "), due)
-            elif isinstance(answer, BaseException):
-                raise answer
-            else:
-                self._take_service_answer(one, answer[0], answer[0].latency_s, due)
+        with self._recording(due):
+            finished = self.workers.finished_work(wait_s)
+            for one, answer in sorted(finished, key=lambda pair: isinstance(pair[1], BaseException)):
+                strand = one[0]
+                strand.example.missing -= 1
+                concerned.append(strand.example)
+                if isinstance(answer, ThinkbackError):
+                    self._end_by_error(strand, answer.with_subject(f"{strand.error_subject}: "), due)
+                elif isinstance(answer, BaseException):
+                    raise answer
+                else:
+                    self._take_service_answer(one, answer[0], answer[0].latency_s, due)
         return self._continue_loops(due), concerned
+
+    @contextmanager
+    def _recording(self, *works: _NextWork) -> Iterator[None]:
+        """Stores the events of some work where what follows fails: what was answered is not asked again."""
+        try:
+            yield
+        except BaseException:
+            if events := [event for work in works for event in work.events]:
+                self.record(events)
+            raise
 
     def _begin_loop(self, example: OpenExample, step: LoopStep, due: _NextWork) -> None:
         recipe, prepared = self.recipe, example.prepared
@@ -252,13 +265,14 @@ class ExampleLoops:
         calls = due.calls
         while due.ready or due.reading or due.services:
             after = _NextWork(calls)
-            for strand, value in due.ready:
-                self._send_answer(strand, value, after)
-            if due.reading:
-                answers = read_answers([one for _, one in due.reading], self.recipe.answers)
-                after.ready.extend(zip((strand for strand, _ in due.reading), answers, strict=True))
-            for (table, name), requests in due.services.items():
-                self._answer_requests(table, name, requests, after)
+            with self._recording(due, after):
+                for strand, value in due.ready:
+                    self._send_answer(strand, value, after)
+                if due.reading:
+                    answers = read_answers([one for _, one in due.reading], self.recipe.answers)
+                    after.ready.extend(zip((strand for strand, _ in due.reading), answers, strict=True))
+                for (table, name), requests in due.services.items():
+                    self._answer_requests(table, name, requests, after)
             if due.events or after.events:
                 self.record([*due.events, *after.events])
                 due.events.clear()

@@ -113,4 +113,5 @@ def pool_settings(step: LoopStep) -> dict[str, Any]:
     ordered = {ORDERED: True} if getattr(step.loop, "ordered", False) else {}
     explored = getattr(step.loop, "explored", None)
     explore = {} if explored is None else {"explore": explored}
-    return prefix | ordered | explore | ({} if stopped is None else {STOPPED: dict(stopped)})
+    sees = {name: getattr(step.loop, name) for name in ("sees", "match") if hasattr(step.loop, name)}
+    return prefix | ordered | explore | sees | ({} if stopped is None else {STOPPED: dict(stopped)})

@@ -24,6 +24,7 @@ from generate.passes.scoring import read_scores
 from generate.recipes.prompting import Template, parse_template
 from generate.recipes.recipe import Recipe
 from generate.retrieval.corpus import Corpus
+from generate.retrieval.http_search import HttpSearch
 from generate.retrieval.pairs import CrossEncoderScore, EntailmentScore
 from generate.retrieval.searches import CorpusSearch, PassagesSearch, RunSearch, WorldSearch
 from generate.signals.judge import read_number
@@ -211,7 +212,10 @@ KINDS: Mapping[str, Mapping[str, type[Any]]] = {
         "classifier": ClassifierScore, "judge": JudgeScore, "function": FunctionScore,
         "cross_encoder": CrossEncoderScore, "entailment": EntailmentScore,
     },
-    "search": {"passages": PassagesSearch, "world": WorldSearch, "run": RunSearch, "function": FunctionSearch},
+    "search": {
+        "passages": PassagesSearch, "world": WorldSearch, "run": RunSearch, "http": HttpSearch,
+        "function": FunctionSearch,
+    },
 }  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Questions of several hops about an invented world, whose passages are a corpus to retrieve from.
 
     Where was the director of the film The Golden Promise born?
-    The director of the film The Golden Promise is Edwin Ashman.
-    The birthplace of Edwin Ashman is Dresvik.
+    The film The Golden Promise was directed by Edwin Ashman.
+    Edwin Ashman was born in Dresvik.
     #### Dresvik
 
 A question asks for a place, a date, a class or a person at the end of a bridge, for which of two came first, or whether

@@ -1,12 +1,16 @@
-"""Training texts of a reader of invented worlds: to read, to split a question, to answer with a chain and without one.
+"""Training texts about invented worlds: to read, to split a question, to answer with a chain and without one, to say
+whether a passage is relevant.
 
 Each text is drawn from one of many small worlds, so that a model learns to read and no fact. The passages of a text are
 those that tell its facts, others that share a name with them, and some of no matter, in any order.
 
-    read        passages and a simple question -> the answer; several such questions about the same passages
+    read        passages and a simple question -> the fact that answers it and the answer; several such questions about
+                the same passages
     decompose   a question with a path of sub-questions and answers -> the next sub-question, or `Done.`
     chain       passages, path and question -> the facts, line by line, and the answer
     direct      passages, path and question -> the answer
+    relevance   a simple question and a passage -> `yes` where the passage answers it, else `no`
+    repeat      some words in random order -> the same; what a small model must learn first to read
 """
 
 from __future__ import annotations
@@ -16,8 +20,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from generate.tasks.formats import ANSWERED, FOLLOW, fill_prompt, path_text
 from generate.tasks.task import ANSWER, TaskText
+from generate.worlds.names import WORDS
 from generate.worlds.passages import Passage, WorldPassages, draw_world, name_of
-from generate.worlds.questions import Hop, Question, draw_question, hop_of
+from generate.worlds.questions import NO, YES, Hop, Question, draw_question, hop_of
 from generate.worlds.world import Value, World
 
 DONE = "Done."
@@ -27,6 +32,8 @@ PROMPTS: Mapping[str, str] = {
     "decompose": "Question: {{question}}\n{{path}}",
     "chain": "{{passages}}\n\n{{path}}Question: {{question}}\nReasoning:\n",
     "direct": "{{passages}}\n\n{{path}}Question: {{question}}\nAnswer:\n",
+    "relevance": "{{sub_question}}\n{{passage}}\n",
+    "repeat": "{{words}}\n",
 }
 """The prompts of the formats, with the fields that loops fill in."""
 SIMPLE_QUESTIONS = 10
@@ -37,6 +44,10 @@ PASSAGES = 16
 """Most passages of a text; of more where its facts need them."""
 WRONG = 0.2
 """How often an answer in a path is wrong."""
+_WORDS = tuple(word for word in WORDS if word.isalnum())
+RELEVANT = 0.4
+"""How often a passage is relevant; of the others, a third are about the same, and a third share a name with it."""
+_ALIKE = 100
 
 
 def world_texts(mixture: Mapping[str, float], rng: random.Random) -> Iterator[TaskText]:
@@ -63,7 +74,7 @@ def _read_text(place: WorldPassages, rng: random.Random) -> TaskText:
     pairs = []
     for hop in hops:
         prompt = fill_prompt("read", PROMPTS, passages="", sub_question=hop.question).lstrip("\n")
-        pairs.append((before + prompt, ANSWER + name_of(rng.choice(hop.values))))
+        pairs.append((before + prompt, f"{hop.statement}\n{ANSWER}{name_of(rng.choice(hop.values))}"))
         before = "\n\n"
     return TaskText("read", *pairs[0], tuple(pairs[1:]))
 
@@ -95,8 +106,26 @@ def _direct_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
     return TaskText("direct", _answer_prompt("direct", place, question, rng), ANSWER + rng.choice(question.answers))
 
 
+def _relevance_text(place: WorldPassages, rng: random.Random) -> TaskText:
+    passage = rng.choice(place.passages)
+    hop = hop_of(place.world, *rng.choice(passage.facts))
+    others = [one for one in place.alike(passage, _ALIKE, rng) if one != passage] or place.passages
+    same = [one for one in others if one.title == passage.title] or others
+    chosen = passage if rng.random() < RELEVANT else rng.choice(rng.choice((same, others, place.passages)))
+    answer = YES if hop.fact in chosen.facts else NO
+    return TaskText(
+        "relevance", fill_prompt("relevance", PROMPTS, sub_question=hop.question, passage=str(chosen)), answer
+    )
+
+
+def _repeat_text(_: WorldPassages, rng: random.Random) -> TaskText:
+    line = " ".join(rng.choices(_WORDS, k=rng.randint(6, 16)))
+    return TaskText("repeat", fill_prompt("repeat", PROMPTS, words=line), line, (("\n", line), ("\n", line)))
+
+
 _TEXTS: Mapping[str, Callable[[WorldPassages, random.Random], TaskText | None]] = {
     "read": _read_text, "decompose": _decompose_text, "chain": _chain_text, "direct": _direct_text,
+    "relevance": _relevance_text, "repeat": _repeat_text,
 }  # fmt: skip
 
 

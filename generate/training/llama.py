@@ -6,6 +6,7 @@ twice as fast as float32 throughout, while torch's bfloat16 attention is slower 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from generate.engines.base import EngineError
 from generate.engines.weights import ModelFiles, load_tokens, require_extra, silence_transformers
 from generate.tasks import CHARACTERS
 from generate.training.model_recipe import ModelShape
+from toolkit.errors import listed
 from toolkit.files import replacing
 
 END = "<end>"
@@ -88,9 +90,13 @@ def load_model(files: ModelFiles, tokenizer: Any) -> Any:
     from transformers import AttentionInterface, AutoConfig, LlamaConfig, LlamaForCausalLM
 
     folder = str(files.folder)
-    kind = AutoConfig.from_pretrained(folder, local_files_only=True).model_type
-    if kind != LlamaConfig.model_type:
-        raise EngineError(f"model `{folder}` is a `{kind}`: give one that `thinkback train` made", code="unsuitable")
+    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    if config.model_type != LlamaConfig.model_type or config.architectures != [LlamaForCausalLM.__name__]:
+        raise EngineError(
+            f"model `{folder}` is a `{config.model_type}` ({listed(config.architectures or ['no class'])}): give one"
+            " that `thinkback train` made without `classes`",
+            code="unsuitable",
+        )
     if load_tokens(folder).tokenizer.get_vocab() != tokenizer.get_vocab():
         raise EngineError(
             f"model `{folder}` has other tokens than the tasks: give one that `thinkback train` made", code="mismatch"
@@ -112,6 +118,30 @@ def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: An
         key, value = (part.float().repeat_interleave(groups, dim=1) for part in (key, value))
         seen = scaled_dot_product_attention(query.float(), key, value, is_causal=True, scale=settings.get("scaling"))
     return seen.transpose(1, 2).contiguous(), None
+
+
+def make_classifier(model: Any, tokenizer: Any, classes: Sequence[str]) -> Any:
+    """A sequence classifier from a model whose completions are one of some classes, each a token: its outputs are the
+    logits of these as the first token, and of two classes the log-odds of the first. A pair of texts is read as two
+    lines.
+    """
+    import torch
+    from tokenizers.processors import TemplateProcessing
+    from transformers import LlamaForSequenceClassification
+
+    vocabulary = tokenizer.get_vocab()
+    rows = model.lm_head.weight.detach()[[vocabulary[name] for name in classes]]
+    config = copy.deepcopy(model.config)
+    config.id2label = dict(enumerate(classes if len(classes) > 2 else classes[:1]))
+    config.num_labels = len(config.id2label)
+    classifier = LlamaForSequenceClassification(config)
+    classifier.model.load_state_dict(model.model.state_dict())
+    classifier.score.weight = torch.nn.Parameter(rows if len(classes) > 2 else rows[:1] - rows[1:])
+    line = {"id": "line", "ids": [vocabulary["\n"]], "tokens": ["\n"]}
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="$A", pair="$A line $B line", special_tokens=[line]
+    )
+    return classifier
 
 
 def save_model(

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from generate.recipes.toml_file import name_file_in_errors, parse_toml, shipped_recipes
-from generate.tasks import TASKS, Task, make_task
+from generate.tasks import CHARACTERS, TASKS, Task, make_task
 from toolkit.errors import ConflictError, InvalidError, NotFoundError, RequiredError, UnknownError, quote, suggest
 from toolkit.settings import Checked, check, from_table, setting
 
@@ -133,6 +133,9 @@ class TrainingPhase:
 class ModelRecipe(Checked):
     """A training recipe: the settings that determine the weights. start: a model's folder to train further, in place of
     random weights.
+
+    classes: words of which its completions are one. The model is kept as a sequence classifier: for two words the
+    log-odds of the first, for more a logit for each.
     """
 
     name: str = setting()
@@ -142,10 +145,17 @@ class ModelRecipe(Checked):
     schedule: RateSchedule = setting(RateSchedule())
     phases: tuple[TrainingPhase, ...] = setting()
     start: str | None = setting(None)
+    classes: tuple[str, ...] = setting(())
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = self.task.make().formats
+        if len(set(self.classes)) != len(self.classes) or len(self.classes) == 1:
+            raise InvalidError("`classes` takes two words or more, each once")
+        task = self.task.make()
+        known = task.formats
+        for name in self.classes:
+            if name not in (task.words or CHARACTERS):
+                raise UnknownError(f"`classes`: `{name}` is no token of `{self.task.name}`")
         for number, phase in enumerate(self.phases, start=1):
             for name in phase.mixture:
                 if name not in known:

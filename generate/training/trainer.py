@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from generate.engines.weights import find_model, first_line, package_versions, r
 from generate.passes.batching import length_batches as alike
 from generate.tasks import Item, QuestionAttempts, TaskText, judge_attempts, question_stream
 from generate.tasks.formats import fill_prompt
-from generate.training.llama import load_model, make_model, make_tokenizer, save_model
+from generate.training.llama import load_model, make_classifier, make_model, make_tokenizer, save_model
 from generate.training.model_recipe import AttemptSettings, ModelRecipe, RateSchedule, TrainingPhase
 from toolkit.errors import EmptyError, PackageError, UnsuitableError
 from toolkit.files import check_replaceable
@@ -172,15 +172,17 @@ def train_model(
     else:
         files = find_model(recipe.start, None, download=False)
         model, start = load_model(files, tokenizer), files.weights_sha256()
+    began = process_time()
     run = _Training(recipe, tokenizer, model, advance or no_progress, compiled)
     reports = []
     for number, phase in enumerate(recipe.phases, start=1):
         reports.append(run.train_phase(phase, number))
         if say is not None:
             say(_phase_line(number, reports[-1]))
-    save_model(
-        model, tokenizer, out, force=force, extra={REPORT: _training_report(recipe, model, reports, start, compiled)}
-    )
+    report = _training_report(recipe, model, reports, start, compiled, process_time() - began)
+    if recipe.classes:
+        model = make_classifier(model, tokenizer, recipe.classes)
+    save_model(model, tokenizer, out, force=force, extra={REPORT: report})
     return tuple(reports)
 
 
@@ -259,7 +261,7 @@ class _Training:
 
 
 def _training_report(
-    recipe: ModelRecipe, model: Any, reports: list[_PhaseReport], start: str | None, compiled: bool
+    recipe: ModelRecipe, model: Any, reports: list[_PhaseReport], start: str | None, compiled: bool, cpu_seconds: float
 ) -> str:
     import torch
 
@@ -272,6 +274,7 @@ def _training_report(
         "compiled": compiled,
         "versions": package_versions("torch", "transformers", "tokenizers"),
         "seconds": sum(report.seconds + report.sampling_seconds for report in reports),
+        "cpu_seconds": cpu_seconds,
         "phases": [dataclasses.asdict(report) for report in reports],
     }
     return json.dumps(record, indent=1) + "\n"

@@ -52,11 +52,11 @@ OCCUPATIONS = {
 }
 """The fine classes of each coarse one."""
 _PLAIN_WORDS = (
-    "#### \n , . : ? A Answer Born Child Done Follow He Her His In Intermediate Is Known Married Question Reasoning "
-    "She The Were What When Where Which Who Whom a and answer as before birthday birthplace born by came capital "
-    "child children come composed composer day death did die died directed director father film first founded "
-    "founding from governed governor has her his in is last later married marry mother no not novel occupation of "
-    "on or out region same song spouse that the too town up was which who with worked writer written wrote year yes"
+    "#### \n , . : ? Answer Done Follow In Intermediate Is Question Reasoning The Were What When Where Which Who "
+    "Whom a and answer before birthplace born by came capital child children come composed composer did die died "
+    "directed director father film first founded governed governor had has in is last later lies married marry "
+    "mother no not novel occupation of on or out region same song spouse that the too town up was which who "
+    "writer written wrote yes"
 )
 WORDS = tuple(dict.fromkeys((
     *_PLAIN_WORDS.split(" "), *FEMALE, *MALE, *SURNAMES, *TOWNS, *REGIONS, *TITLE_STARTS, *TITLE_ENDS, *MONTHS,

@@ -1,4 +1,4 @@
-"""The passages of a world: an entry of about twelve words for each one or two facts, headed by its entity's name.
+"""The passages of a world: an entry of one or two sentences, each a fact, headed by its entity's name.
 
 A passage of a work may say in what year its maker was born, and one of a family what the mother did, in coarse words:
 `1921` where the answer is `14 March 1921`, `painter` where it is `court painter`.
@@ -17,7 +17,7 @@ from functools import cached_property
 import polars as pl
 
 from generate.worlds.names import OCCUPATIONS
-from generate.worlds.world import MAN, PEOPLE, TOWN, WORKS, Date, Entity, Fact, Value, World, make_world
+from generate.worlds.world import PEOPLE, REGION, TOWN, WORKS, Date, Entity, Fact, Value, World, make_world
 
 COARSE = {fine: coarse for coarse, all_fine in OCCUPATIONS.items() for fine in all_fine}
 """The coarse class of each fine one."""
@@ -60,76 +60,58 @@ def passage_frame(passages: tuple[Passage, ...]) -> pl.DataFrame:
 
 
 def _entries(world: World, entity: Entity, rng: random.Random) -> Iterator[Passage]:
-    if entity.kind in PEOPLE:
-        texts = _person_texts(world, entity, rng)
-    elif entity.kind in WORKS:
-        texts = _work_texts(world, entity, rng)
+    groups = _GROUPS[entity.kind]
+    if entity.kind in PEOPLE and rng.random() < 0.5:
+        groups = _OTHER_GROUPS
+    for group in groups:
+        relations = [one for one in group if world.values(entity, one)]
+        rng.shuffle(relations)
+        if relations:
+            text = " ".join(_sentence(world, entity, one, rng) for one in relations)
+            yield Passage(entity.name, text, tuple((entity, one) for one in relations))
+
+
+_GROUPS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    **dict.fromkeys(PEOPLE, (("born", "birthplace"), ("occupation", "died"), ("father", "mother"),
+                             ("spouse", "child"))),
+    **dict.fromkeys(WORKS, (("maker", "released"),)), TOWN: (("region", "founded"),),
+    REGION: (("capital", "governor"),),
+}  # fmt: skip
+"""The relations that a passage tells together, by the kind of its entity."""
+_OTHER_GROUPS = (("born", "died"), ("occupation", "birthplace"), ("father", "mother"), ("spouse", "child"))
+"""Those of every other person."""
+_SENTENCES: Mapping[str, str] = {
+    "born": "was born on {}", "birthplace": "was born in {}", "died": "died on {}",
+    "occupation": "had the occupation {}", "father": "had the father {}", "mother": "had the mother {}",
+    "spouse": "married {}", "child": "had the child {}",
+    "released": "came out in {}", "region": "lies in {}", "founded": "was founded in {}",
+    "capital": "has the capital {}", "governor": "was governed by {}",
+}  # fmt: skip
+"""What a sentence says of an entity by each relation but `maker`."""
+
+
+def statement_of(world: World, entity: Entity, relation: str) -> str:
+    """A fact as a clause: `Liina Pemford had the father Kelric Pemford`."""
+    names = (" and later " if relation == "spouse" else " and ").join(map(name_of, world.values(entity, relation)))
+    if relation == "maker":
+        clause = f"was {WORKS[entity.kind].participle} by {names}"
     else:
-        texts = _place_texts(world, entity, rng)
-    for text, relations in texts:
-        yield Passage(entity.name, text, tuple((entity, relation) for relation in relations))
+        clause = _SENTENCES[relation].format(names)
+    if relation == "child" and len(world.values(entity, relation)) > 1:
+        clause = clause.replace("child", "children")
+    return f"{f'The {entity.kind} ' if entity.kind in WORKS else ''}{entity.name} {clause}"
 
 
-Text = tuple[str, tuple[str, ...]]
-"""A text, and the relations of its entity that it tells in full."""
-
-
-def _person_texts(world: World, person: Entity, rng: random.Random) -> Iterator[Text]:
-    who, whose = ("He", "His") if person.kind == MAN else ("She", "Her")
-    born, birthplace, job = (name_of(world.values(person, one)[0]) for one in ("born", "birthplace", "occupation"))
-    yield rng.choice((
-        f"{who} was born on {born} in {birthplace}.", f"Born in {birthplace} on {born}.",
-    )), ("born", "birthplace")  # fmt: skip
-    if died := world.values(person, "died"):
-        yield rng.choice((
-            f"{who} was a {job} and died on {died[0]}.", f"The {job} died on {died[0]}.",
-        )), ("occupation", "died")  # fmt: skip
-    else:
-        yield rng.choice((f"{who} worked as a {job}.", f"Known as a {job}.")), ("occupation",)
-    if father := world.values(person, "father"):
-        mother = world.values(person, "mother")[0]
-        assert isinstance(mother, Entity)
-        coarse = f"the {COARSE[str(world.values(mother, 'occupation')[0])]} " if rng.random() < 0.5 else ""
-        yield rng.choice((
-            f"{whose} father was {name_of(father[0])} and {whose.lower()} mother {coarse}{mother.name}.",
-            f"Child of {name_of(father[0])} and {coarse}{mother.name}.",
-        )), ("father", "mother")  # fmt: skip
-    if spouses := world.values(person, "spouse"):
-        married = " and later ".join(map(name_of, spouses))
-        children = world.values(person, "child")
-        names = " and ".join(map(name_of, children))
-        end = f", with {'children' if len(children) > 1 else 'a child'} {names}" if children else ""
-        yield (
-            rng.choice((f"{who} married {married}{end}.", f"Married {married}{end}.")),
-            ("spouse", "child")[: 1 + bool(children)],
-        )
-
-
-def _work_texts(world: World, work: Entity, rng: random.Random) -> Iterator[Text]:
-    (maker,), (year,) = world.values(work, "maker"), world.values(work, "released")
-    assert isinstance(maker, Entity)
-    (born,) = world.values(maker, "born")
-    assert isinstance(born, Date)
-    end = f", born in {born.year}" if rng.random() < 0.4 else ""
-    verb = WORKS[work.kind].participle
-    yield rng.choice((
-        f"The {work.kind} of {year} was {verb} by {maker.name}{end}.",
-        f"A {work.kind} from {year}, {verb} by {maker.name}{end}.",
-    )), ("maker", "released")  # fmt: skip
-
-
-def _place_texts(world: World, place: Entity, rng: random.Random) -> Iterator[Text]:
-    if place.kind == TOWN:
-        region, founded = (name_of(world.values(place, one)[0]) for one in ("region", "founded"))
-        yield rng.choice((
-            f"The town in {region} was founded in {founded}.", f"A town of {region}, founded in {founded}.",
-        )), ("region", "founded")  # fmt: skip
-        return
-    capital, governor = (name_of(world.values(place, one)[0]) for one in ("capital", "governor"))
-    yield rng.choice((
-        f"The region has the capital {capital} and was governed by {governor}.",
-        f"A region governed by {governor}, with the capital {capital}.",
-    )), ("capital", "governor")  # fmt: skip
+def _sentence(world: World, entity: Entity, relation: str, rng: random.Random) -> str:
+    """A fact as a passage tells it, perhaps with a coarse word on who its value is."""
+    end = ""
+    if relation in ("maker", "mother") and rng.random() < 0.45:
+        (other,) = world.values(entity, relation)
+        assert isinstance(other, Entity)
+        (born,), (job,) = world.values(other, "born"), world.values(other, "occupation")
+        assert isinstance(born, Date)
+        end = f", born in {born.year}" if relation == "maker" else f", {COARSE[str(job)]}"
+    return f"{statement_of(world, entity, relation)}{end}."
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from generate.worlds.passages import name_of
+from generate.worlds.passages import name_of, statement_of
 from generate.worlds.world import PEOPLE, REGION, TOWN, WORKS, Date, Entity, Fact, Value, World
 
 _QUESTIONS: Mapping[str, str] = {
@@ -28,10 +28,8 @@ _QUESTIONS: Mapping[str, str] = {
 }  # fmt: skip
 """The question for each relation but `maker`."""
 _PHRASES: Mapping[str, str] = {
-    "released": "year of {x}", "born": "birthday of {x}", "died": "day of death of {x}",
-    "birthplace": "birthplace of {x}", "occupation": "occupation of {x}", "father": "father of {x}",
-    "mother": "mother of {x}", "spouse": "spouse of {x}", "child": "child of {x}", "region": "region of {x}",
-    "founded": "founding year of {x}", "capital": "capital of {x}", "governor": "governor of {x}",
+    "birthplace": "birthplace of {x}", "father": "father of {x}", "mother": "mother of {x}", "spouse": "spouse of {x}",
+    "child": "child of {x}", "region": "region of {x}", "capital": "capital of {x}", "governor": "governor of {x}",
 }  # fmt: skip
 _FAMILY = ("father", "mother", "spouse", "child")
 _STEPS: Mapping[str, tuple[str, ...]] = {
@@ -66,7 +64,7 @@ YES, NO = "yes", "no"
 
 @dataclass(frozen=True)
 class Hop:
-    """A simple question with the fact that answers it."""
+    """A simple question with the fact that answers it. statement: the fact as passages tell it."""
 
     question: str
     statement: str
@@ -108,13 +106,8 @@ def simple_question(entity: Entity, relation: str, words: str | None = None) -> 
 def hop_of(world: World, entity: Entity, relation: str) -> Hop:
     """The hop that asks for a fact of a world."""
     values = world.values(entity, relation)
-    statement = statement_of(entity, relation, values[0])
+    statement = f"{statement_of(world, entity, relation)}."
     return Hop(simple_question(entity, relation), statement, (entity, relation), values)
-
-
-def statement_of(entity: Entity, relation: str, value: Value) -> str:
-    """A line of reasoning: `The father of Liina Pemford is Kelric Pemford.`"""
-    return f"The {_phrase(entity, relation, _words_of(entity))} is {name_of(value)}."
 
 
 def _words_of(entity: Entity) -> str:

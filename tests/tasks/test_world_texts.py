@@ -21,7 +21,7 @@ from tests.worlds.parsing import read_facts
 @cache
 def texts() -> list[TaskText]:
     stream = InventedWorld().texts(dict.fromkeys(PROMPTS, 1.0), random.Random(4), iter(()))
-    return list(islice(stream, 1_200))
+    return list(islice(stream, 1_800))
 
 
 def shown_facts(prompt: str) -> dict[tuple[str, str], set[str]]:
@@ -33,17 +33,41 @@ def test_all_formats_are_drawn_and_no_text_shows_more_than_sixteen_passages() ->
     assert set(counts) == set(PROMPTS)
     assert min(counts.values()) > 240  # of 300; the standard deviation is 15
     for text in texts():
-        if text.format != "decompose":
+        if "{{passages}}" in PROMPTS[text.format]:
             assert 1 <= text.prompt.count("\n\n") <= 16
 
 
-def test_what_is_to_be_read_stands_in_the_passages() -> None:
+def test_what_is_to_be_read_is_a_fact_of_the_passages() -> None:
     for text in texts():
         if text.format == "read":
-            values = set[str]().union(*shown_facts(text.prompt).values())
-            answers = [answer_of(part) for part in (text.completion, *(part for _, part in text.more))]
-            assert set(answers) <= values
-            assert 1 <= len(answers) <= 10
+            completions = [text.completion, *(part for _, part in text.more)]
+            assert 1 <= len(completions) <= 10
+            for completion in completions:
+                fact, answer = completion.split("\n")[0], answer_of(completion)
+                assert fact.removesuffix(".") in text.prompt
+                assert answer in fact
+
+
+def test_a_passage_is_relevant_where_it_answers_the_question() -> None:
+    """Of 300 texts about 40 % are, and of the others many are about the same person or thing."""
+    relevant, alike = 0, 0
+    for text in texts():
+        if text.format == "relevance":
+            question, passage, end = text.prompt.split("\n")
+            assert end == ""
+            assert text.completion in ("yes", "no")
+            relevant += text.completion == "yes"
+            same = passage.split(": ")[0] in question
+            assert same or text.completion == "no"
+            alike += same and text.completion == "no"
+    assert 80 < relevant < 160
+    assert alike > 30
+
+
+def test_repeated_words_are_the_same_words() -> None:
+    for text in texts():
+        if text.format == "repeat":
+            assert {f"{text.completion}\n"} == {text.prompt, *(f"{part}\n" for _, part in text.more)}
 
 
 def test_the_lines_of_a_chain_are_what_the_passages_say() -> None:
@@ -56,10 +80,8 @@ def test_the_lines_of_a_chain_are_what_the_passages_say() -> None:
                      for name, _ in shown_facts(text.prompt)}  # fmt: skip
             assert answer in values | names | {"yes", "no"}
             lines = text.completion.split("\n")[:-1]
-            facts = [line for line in lines if line.startswith("The ") and " of " in line]
-            assert len(facts) <= 4
-            for line in facts:
-                assert line.removesuffix(".").rpartition(" is ")[2] in values
+            facts = [line for line in lines if line.removesuffix(".") in text.prompt]
+            assert len(lines) - 1 <= len(facts) <= 4  # but for the comparison of two
             compared += len(facts)
     assert compared > 300
 
@@ -89,8 +111,8 @@ def test_tokens_are_words_and_give_every_text_back() -> None:
         ids = tokenizer(text.prompt + text.completion)["input_ids"]
         assert tokenizer.unk_token_id not in ids
         assert tokenizer.decode(ids) == text.prompt + text.completion
-    assert tokenizer.decode(tokenizer("A film of 1954, directed.\n\nWho?\n#### no")["input_ids"]) == (
-        "A film of 1954, directed.\n\nWho?\n#### no"
+    assert tokenizer.decode(tokenizer("The film of 1954, directed.\n\nWho?\n#### no")["input_ids"]) == (
+        "The film of 1954, directed.\n\nWho?\n#### no"
     )
     with refuses("unsuitable", "`Paris`"):
         list(_encode_texts(iter([TaskText("read", "Where is Paris?", "no")]), tokenizer))

@@ -20,9 +20,10 @@ pytest.importorskip("transformers", reason="the extra `generate` is not installe
 
 from generate.engines import open_engine
 from generate.engines.base import Call, Completion
+from generate.engines.weights import find_model
 from generate.tasks import TaskText
 from generate.training import trainer
-from generate.training.llama import make_model, make_tokenizer
+from generate.training.llama import load_model, make_classifier, make_model, make_tokenizer, save_model
 from generate.training.model_recipe import ModelShape, RateSchedule, load_training_recipe
 from generate.training.trainer import IGNORED, _batches, train_model
 from tests.errors import refuses, says
@@ -220,6 +221,38 @@ def test_a_model_that_cannot_be_gone_on_from_is_refused(recipe: Path, model: Pat
 
 
 @pytest.mark.slow
+def test_a_classifier_has_the_log_odds_of_its_classes(tmp_path: Path) -> None:
+    """Of two classes those of the first against the second, of three a logit for each: as the model itself has them."""
+    import torch
+
+    cross = pytest.importorskip("sentence_transformers", reason="the extra `retrieval` is not installed").CrossEncoder
+    question, passage = "Where was Ana born?", "Ana: Born in Rome."
+    words = ["yes", "no", "\n", *["Where", "was", "Ana", "born", "?", ":", "Born", "in", "Rome", "."]]
+    tokenizer = make_tokenizer(words)
+    model = make_model(ModelShape(hidden=16, layers=2, heads=2, intermediate=32, context=64), 5, tokenizer).eval()
+    ids = torch.tensor([tokenizer(f"{question}\n{passage}\n")["input_ids"]])
+    with torch.no_grad():
+        logits = model(input_ids=ids).logits[0, -1].double()
+    yes, no, was = (float(logits[tokenizer.get_vocab()[name]]) for name in ("yes", "no", "was"))
+    for classes, wanted in ((("yes", "no"), 1 / (1 + np.exp(no - yes))), (("yes", "no", "was"), [yes, no, was])):
+        folder = tmp_path / "-".join(classes)
+        save_model(make_classifier(model, tokenizer, classes), tokenizer, folder)
+        scores = cross(str(folder), device="cpu").predict([(question, passage), ("Who?", "Ana: Rome."), ("", "")])
+        assert scores[0] == pytest.approx(wanted, abs=2e-3)  # weights are kept in float16
+    with refuses("unsuitable", "llama"):
+        load_model(find_model(str(folder), None, download=False), tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "name"),
+    [('classes = ["yes"]', "invalid", "`classes`"), ('classes = ["#", "perhaps"]', "unknown", "`perhaps`")],
+)
+def test_classes_are_tokens_of_the_task(line: str, code: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(f"{line}\n{RECIPE}")
+    with refuses(code, name):
+        load_training_recipe(str(tmp_path / "tiny.toml"))
+
+
 def test_without_a_compiler_nothing_is_compiled(recipe: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "thinkback", "train", str(recipe), "--out", str(tmp_path / "made"), "--compile"],

@@ -7,28 +7,16 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 DATE, NAME, TOWN = r"(\d+ \w+ \d{4})", r"([A-Z]\w+ [A-Z]\w+)", r"([A-Z]\w+)"
-JOB = r"(?:the \w+ )?"
+BORN, JOB = r"(?:, born in \d+)?", r"(?:, \w+)?"
 PATTERNS = [
-    (rf"(?:He|She) was born on {DATE} in {TOWN}\.", ("born", "birthplace")),
-    (rf"Born in {TOWN} on {DATE}\.", ("birthplace", "born")),
-    (rf"(?:He|She) was a ([a-z ]+) and died on {DATE}\.", ("occupation", "died")),
-    (rf"The ([a-z ]+) died on {DATE}\.", ("occupation", "died")),
-    (r"(?:He|She) worked as a ([a-z ]+)\.", ("occupation",)),
-    (r"Known as a ([a-z ]+)\.", ("occupation",)),
-    (rf"(?:His|Her) father was {NAME} and (?:his|her) mother {JOB}{NAME}\.", ("father", "mother")),
-    (rf"Child of {NAME} and {JOB}{NAME}\.", ("father", "mother")),
-    (rf"The (?:film|novel|song) of (\d+) was (?:directed|written|composed) by {NAME}(?:, born in \d+)?\.",
-     ("released", "maker")),
-    (rf"A (?:film|novel|song) from (\d+), (?:directed|written|composed) by {NAME}(?:, born in \d+)?\.",
-     ("released", "maker")),
-    (rf"The town in {TOWN} was founded in (\d+)\.", ("region", "founded")),
-    (rf"A town of {TOWN}, founded in (\d+)\.", ("region", "founded")),
-    (rf"The region has the capital {TOWN} and was governed by {NAME}\.", ("capital", "governor")),
-    (rf"A region governed by {NAME}, with the capital {TOWN}\.", ("governor", "capital")),
+    ("born", rf"was born on {DATE}"), ("birthplace", rf"was born in {TOWN}"), ("died", rf"died on {DATE}"),
+    ("occupation", r"had the occupation ([a-z ]+)"), ("father", rf"had the father {NAME}"),
+    ("mother", rf"had the mother {NAME}{JOB}"), ("spouse", rf"married {NAME}(?: and later {NAME})?"),
+    ("child", rf"had the child {NAME}"), ("child", rf"had the children {NAME} and {NAME}"),
+    ("maker", rf"was (?:directed|written|composed) by {NAME}{BORN}"), ("released", r"came out in (\d+)"),
+    ("region", rf"lies in {TOWN}"), ("founded", r"was founded in (\d+)"), ("capital", rf"has the capital {TOWN}"),
+    ("governor", rf"was governed by {NAME}"),
 ]  # fmt: skip
-MARRIED = re.compile(
-    rf"(?:(?:He|She) m|M)arried {NAME}(?: and later {NAME})?(?:, with (?:a child|children) {NAME}(?: and {NAME})?)?\."
-)
 MONTHS = [
     "January",
     "February",
@@ -45,24 +33,19 @@ MONTHS = [
 ]
 
 
-def kind_of_work(text: str) -> str:
-    """`film`, `novel` or `song` where a passage is of one, else empty: works of one title differ by it."""
-    match = re.match(r"(?:The|A) (film|novel|song) (?:of|from) ", text)
-    return f"{match[1]} " if match else ""
-
-
 def read_facts(passages: Iterable[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
-    """(name, relation) -> values, of titles and texts. A passage that no pattern reads is an error."""
+    """(name, relation) -> values, of titles and texts; the name of a work with its kind. A sentence that no pattern
+    reads is an error.
+    """
     facts: dict[tuple[str, str], set[str]] = defaultdict(set)
     for title, text in passages:
-        if match := MARRIED.fullmatch(text):
-            for relation, value in zip(("spouse", "spouse", "child", "child"), match.groups(), strict=True):
-                if value is not None:
-                    facts[title, relation].add(value)
-            continue
-        (relations, match) = next((names, m) for pattern, names in PATTERNS if (m := re.fullmatch(pattern, text)))
-        for relation, value in zip(relations, match.groups(), strict=True):
-            facts[f"{kind_of_work(text)}{title}", relation].add(value)
+        for sentence in re.findall(r"[^.]+\.", text):
+            match = re.fullmatch(rf"(?:The (film |novel |song ))?{re.escape(title)} (.+)\.", sentence.strip())
+            assert match is not None, sentence
+            (relation, values) = next(
+                (name, m.groups()) for name, one in PATTERNS if (m := re.fullmatch(one, match[2]))
+            )
+            facts[f"{match[1] or ''}{title}", relation].update(value for value in values if value is not None)
     return dict(facts)
 
 

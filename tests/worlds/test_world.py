@@ -41,8 +41,8 @@ def test_a_world_has_three_to_five_thousand_short_passages_each_with_an_id_of_it
     passages = place().passages
     assert 3_000 <= len(passages) <= 5_000
     assert len({one.id for one in passages}) == len(passages)
-    assert sum(len(str(one).split()) for one in passages) / len(passages) < 13
-    assert max(len(str(one).split()) for one in passages) <= 20
+    assert sum(len(str(one).split()) for one in passages) / len(passages) < 17
+    assert max(len(str(one).split()) for one in passages) <= 25
 
 
 def test_every_passage_is_read_by_its_own_pattern_and_no_fact_has_two_values_but_spouses_and_children() -> None:
@@ -91,14 +91,14 @@ def test_works_are_made_by_grown_people_while_they_live_and_places_lie_in_region
 
 
 def test_coarse_words_in_other_passages_are_true() -> None:
-    """`born in 1921` of a maker, `the painter` of a mother: the year and the class of what other passages tell."""
+    """`born in 1921` of a maker, `painter` of a mother: the year and the class of what other passages tell."""
     years = jobs = 0
     for one in place().passages:
         if match := re.search(r"by (\w+ \w+), born in (\d+)\.", one.text):
             assert day_of(only(match[1], "born"))[0] == int(match[2])
             years += 1
-        if (match := re.search(r"the (\w+) (\w+ \w+)\.", one.text)) and match[1] in COARSE.values():
-            assert COARSE[only(match[2], "occupation")] == match[1]
+        if match := re.search(r"mother (\w+ \w+), (\w+)\.", one.text):
+            assert COARSE[only(match[1], "occupation")] == match[2]
             jobs += 1
     assert years > 100
     assert jobs > 100

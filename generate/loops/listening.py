@@ -1,0 +1,308 @@
+"""Checking a text while it is revealed word by word: claims are extracted, and each is searched for and checked.
+
+DIVER (its sections 2.1 to 2.3, prompts in its appendix A.7). Other than there, nothing stops what is logged: every
+claim is followed to a verdict or the limit, the stream to its end, and revisions are made on every text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from generate.engines.base import Completion
+from generate.loops.loop import Loop, PromptFields
+from generate.loops.meanings import ENTAILS
+from generate.loops.requests import Ask, Example, Paid, RefusedError, Results, Row, Score, Search, Steps, Together
+from generate.loops.unfolding import UnfoldingText, names_in
+from toolkit.errors import InvalidError, RequiredError, quote
+from toolkit.log.contract.manifest import SEES
+from toolkit.settings import setting
+
+STREAM, REVISION = "stream", "revision"
+NOT_ENOUGH, NO_CLAIM = "not_enough", "none"
+VERDICTS: Mapping[str, str] = {
+    "not enough": NOT_ENOUGH, "insufficient": NOT_ENOUGH, "unknown": NOT_ENOUGH, "incorrect": "refuted",
+    "refuted": "refuted", "false": "refuted", "correct": "supported", "supported": "supported", "true": "supported",
+}  # fmt: skip
+"""The words of a reply that tell its verdict: the first one that stands in it counts."""
+_VERDICT = re.compile(rf"(?<!\w)({'|'.join(VERDICTS)})(?!\w)", re.IGNORECASE)
+_CONFIDENCE = re.compile(r"confidence\W{0,3}(?:is\W)?\s*([01](?:\.\d+)?|\.\d+|\d+(?:\.\d+)?\s*%)", re.IGNORECASE)
+_NEXT_QUERY = re.compile(r"^\W*(?:recommended )?next query\W*:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
+NO_CLAIMS = ("null", "none", "stop")
+"""Replies of an extractor that names no claim."""
+WORDS, SENTENCES, END = "words", "sentences", "end"
+EQUAL, ENTAILMENT, PROMPT = "equal", "entailment", "prompt"
+_COSTS = ("calls", "prompt_tokens", "completion_tokens", "latency_s", "device_s")
+_YES = re.compile(r"\W*yes\b", re.IGNORECASE)
+MOST_POSITIONS = 2_000
+"""Positions of a text at which an extractor runs, as bounds of its requests have it."""
+
+
+def verdict_of(text: str) -> str:
+    """The verdict of a checker's reply: that of its first word of `VERDICTS`; `not_enough` where it has none."""
+    match = _VERDICT.search(text)
+    return NOT_ENOUGH if match is None else VERDICTS[match[1].lower()]
+
+
+def stated_confidence(text: str) -> float | None:
+    """The confidence that a reply states, as `Confidence: 0.8` or `confidence 80 %`, from 0 to 1; None without one."""
+    match = _CONFIDENCE.search(text)
+    if match is None:
+        return None
+    value = float(match[1].rstrip("% ")) / (100 if match[1].endswith("%") else 1)
+    return value if 0 <= value <= 1 else None
+
+
+def claims_of(text: str) -> list[str]:
+    """The claims of a reply, one a line, without list marks; empty where it says that there is none."""
+    lines = (re.sub(r"^\s*(?:[-*•]|\d+[.)])\s+", "", line).strip() for line in text.splitlines())
+    return [line for line in lines if line and line.strip(" .\"'").lower() not in NO_CLAIMS]
+
+
+def _read_every(given: Any, place: str) -> str | int:
+    if given in (SENTENCES, END) or (isinstance(given, int) and not isinstance(given, bool) and given >= 1):
+        return given
+    raise InvalidError(f"`{place}` is {quote(given)}; it takes a number of words from 1 on, `{SENTENCES}` or `{END}`")
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """A claim on its way. number: in the order of extraction; unit: of the sentence, None in a revision; opening: what
+    extracting it cost.
+    """
+
+    number: int
+    text: str
+    stage: str
+    position: int
+    unit: Mapping[str, int | None]
+    opening: tuple[Paid, ...] = ()
+
+    def log_row(self, number: int, verdict: str, paid: Sequence[Paid], **columns: Any) -> Row:
+        """Its row of `checks`, with the searches among what it cost."""
+        queries = sum(type(one) is Results for one in paid)
+        values = {"claim": self.number, "round": number, "stage": self.stage, "position": self.position,
+                  "verdict": verdict, "queries": queries, **self.unit}  # fmt: skip
+        unpaid = {} if paid else dict.fromkeys(_COSTS, 0)
+        return Row("checks", values | unpaid | {"claim_text": self.text or None} | columns, tuple(paid))
+
+
+@dataclass
+class _Listened:
+    """What was heard of a text so far: its claims with their last verdicts."""
+
+    example: Example
+    text: UnfoldingText
+    claims: list[str] = field(default_factory=list)
+    verdicts: dict[str, str] = field(default_factory=dict)
+    count: int = 0
+
+    def add(self, claims: Sequence[str]) -> list[str]:
+        """Adds the claims that are new, and returns these."""
+        new = [one for one in dict.fromkeys(claims) if one not in self.claims]
+        self.claims += new
+        return new
+
+    def next_number(self) -> int:
+        self.count += 1
+        return self.count - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listening(Loop):
+    """Claims of a text that is revealed word by word, and their checks. At every n words, at the ends of `sentences` or
+    at the `end`, `prompt` extracts the next claim, until it names none or one that it has named, at most `claims` of a
+    text; without a model, `extract = "sentences"` takes each sentence as a claim. `one_shot`: one reply has all claims,
+    one a line. Then `revise_prompt` names further claims of the whole text, until it names none, at most `revisions`.
+
+    Each round of a claim searches `top` passages with the query of `query_prompt`, later with the one that
+    `filter_prompt` recommends, else for the next passages of the last query; the checker reads what the filter kept,
+    without one the passages, of this round and of those before. Rounds end with a verdict or after `max_rounds`. Claims
+    of one position are checked side by side.
+
+    sees: whether extractor and revisor are shown claims alone or with their verdicts. confidence: the probability of
+    the first `token` of the checker's reply, or what the reply has `stated`. match: how a
+    claim is compared with the column `error` of examples: `equal` words, `entailment` by the model `meaning`, or what
+    `match_prompt` answers; nobody pays for it.
+    """
+
+    search: str = setting()
+    check_prompt: str = setting()
+    query_prompt: str | None = setting(None)
+    filter_prompt: str | None = setting(None)
+    revise_prompt: str | None = setting(None)
+    match_prompt: str | None = setting(None)
+    extract: str = setting("model", choices=("model", SENTENCES))
+    every: str | int = setting(SENTENCES, read=_read_every)
+    one_shot: bool = setting(False)
+    claims: int = setting(100, low=1)
+    max_rounds: int = setting(4, low=1)
+    revisions: int = setting(4, low=0)
+    top: int = setting(5, low=1)
+    sees: str = setting("claims", choices=SEES)
+    confidence: str = setting("token", choices=("token", "stated"))
+    match: str = setting(EQUAL, choices=(EQUAL, ENTAILMENT, PROMPT))
+    meaning: str | None = setting(None)
+    extract_engine: str | None = setting(None)
+    query_engine: str | None = setting(None)
+    filter_engine: str | None = setting(None)
+    check_engine: str | None = setting(None)
+
+    kind = "listen"
+    prompt_fields: ClassVar[PromptFields] = {
+        "prompt": ("revealed", "sentence", "claims"), "revise_prompt": ("claims",), "query_prompt": ("claim",),
+        "filter_prompt": ("claim", "passages"), "check_prompt": ("claim", "evidence"), "match_prompt": ("claim",),
+    }  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key, need in ((ENTAILMENT, "meaning"), (PROMPT, "match_prompt")):
+            if self.match == key and getattr(self, need) is None:
+                raise RequiredError(f"`match` is `{key}`: name `{need}`")
+
+    def run(self, example: Example) -> Steps:
+        heard = _Listened(example, UnfoldingText(example.fields["question"]))
+        length = len(heard.text.words)
+        for position in self.positions(heard.text):
+            yield from self._check_all(heard, (yield from self._stream_claims(heard, position)))
+        for _ in range(self.revisions if self.revise_prompt is not None and length else 0):
+            number = heard.next_number()
+            paid = yield from self._ask(heard, str(self.revise_prompt), self.extract_engine)
+            new = heard.add(claims_of(paid.text)[:1])
+            yield from self._check_all(heard, [_Claim(number, "".join(new), REVISION, length, {}, (paid,))])
+            if not new:
+                return
+
+    def positions(self, text: UnfoldingText) -> Sequence[int]:
+        """The words at which the extractor runs, the last one of the text always among them."""
+        length = len(text.words)
+        if not length or self.every == END:
+            return [length] if length else []
+        if self.every == SENTENCES:
+            return text.last_words
+        return [*range(int(self.every), length, int(self.every)), length]
+
+    def _stream_claims(self, heard: _Listened, position: int) -> Steps:
+        """The claims of a position, and one without text where the extractor named no further one."""
+        place = heard.text.sentence_of(position)
+        sentence = heard.text.sentence(place)
+        words = sentence.split()
+        unit = {"unit": place, "unit_words": len(words), "unit_entities": names_in(words)} if self.every != END else {}
+        claims = list[_Claim]()
+        for text, paid in (yield from self._named_claims(heard, position, sentence)):
+            claims.append(_Claim(heard.next_number(), text, STREAM, position, unit, paid))
+        return claims
+
+    def _named_claims(self, heard: _Listened, position: int, sentence: str) -> Steps:
+        """(claim, what naming it cost) in order; a last one of no words where the extractor named none."""
+        if self.extract == SENTENCES:
+            new = [sentence] if position in heard.text.last_words and sentence not in heard.claims else []
+            return [*((one, ()) for one in heard.add(new)), ("", ())]
+        claims: list[tuple[str, tuple[Paid, ...]]] = []
+        while len(heard.claims) < self.claims:
+            revealed = {"revealed": heard.text.revealed(position), "sentence": sentence}
+            reply = yield from self._ask(heard, self.prompt, self.extract_engine, **revealed)
+            room = self.claims - len(heard.claims) if self.one_shot else 1
+            new = heard.add(claims_of(reply.text)[:room])
+            claims += [(one, () if place else (reply,)) for place, one in enumerate(new)]
+            if self.one_shot or not new:
+                return [*claims, ("", () if new else (reply,))]
+        return claims
+
+    def _ask(self, heard: _Listened, file: str, engine: str | None, **fields: str) -> Steps:
+        """One reply to a prompt that has the claims so far."""
+        lines = heard.claims
+        if self.sees == "verdicts":
+            lines = [f"{one} ({heard.verdicts.get(one, NOT_ENOUGH)})" for one in heard.claims]
+        prompt = heard.example.prompt(file, claims="\n".join(lines), **fields)
+        (reply,) = yield Ask(prompt, self.max_tokens, temperature=self.temperature, engine=engine)
+        return reply
+
+    def _check_all(self, heard: _Listened, claims: Sequence[_Claim]) -> Steps:
+        """Checks claims side by side and yields their rows in order. RefusedError where a claim was refused."""
+        checked = (yield Together([self._check_claim(heard, one) for one in claims])) if claims else []
+        for claim, rows in zip(claims, checked, strict=True):
+            if rows is None:
+                raise RefusedError("a check was refused")
+            yield from rows
+            heard.verdicts[claim.text] = rows[-1].columns["verdict"]
+
+    def _check_claim(self, heard: _Listened, claim: _Claim) -> Steps:
+        """The rows of a claim: its rounds, or that there is none."""
+        if not claim.text:
+            return [claim.log_row(0, NO_CLAIM, claim.opening)]
+        matches = yield from self._matches_error(heard.example, claim.text)
+        rows, evidence, paid = list[Row](), list[str](), list(claim.opening)
+        query, seen = "", 0
+        for number in range(self.max_rounds):
+            if not query:
+                query, written = yield from self._first_query(heard.example, claim.text)
+                paid += written
+            results = yield Search(query, self.search, seen + self.top)
+            passages, seen = results.texts[seen:], seen + self.top
+            paid.append(results)
+            following = ""
+            if self.filter_prompt is not None:
+                joined = "\n\n".join(passages)
+                prompt = heard.example.prompt(self.filter_prompt, claim=claim.text, passages=joined)
+                (reply,) = yield Ask(prompt, self.max_tokens, engine=self.filter_engine)
+                paid.append(reply)
+                match = _NEXT_QUERY.search(reply.text)
+                following = "" if match is None else match[1].strip()
+                passages = tuple(part for part in (_NEXT_QUERY.sub("", reply.text).strip(),) if part)
+            evidence += [one for one in passages if one not in evidence]
+            prompt = heard.example.prompt(self.check_prompt, claim=claim.text, evidence="\n\n".join(evidence))
+            logprobs = self.max_tokens if self.confidence == "token" else 0
+            (reply,) = yield Ask(prompt, self.max_tokens, logprobs=logprobs, engine=self.check_engine)
+            paid.append(reply)
+            verdict = verdict_of(reply.text)
+            columns = {"confidence": self._confidence_of(reply), "evidence": "\n\n".join(evidence) or None}
+            rows.append(claim.log_row(number, verdict, paid, matches_error=matches, **columns))
+            if verdict != NOT_ENOUGH:
+                break
+            paid, query, seen = [], following or query, 0 if following else seen
+        return rows
+
+    def _first_query(self, example: Example, claim: str) -> Steps:
+        """The first query of a claim, with what it cost."""
+        if self.query_prompt is None:
+            return claim, ()
+        (reply,) = yield Ask(example.prompt(self.query_prompt, claim=claim), self.max_tokens, engine=self.query_engine)
+        return next(iter(reply.text.strip().splitlines()), "") or claim, (reply,)
+
+    def _confidence_of(self, reply: Completion) -> float | None:
+        if self.confidence == "stated":
+            return stated_confidence(reply.text)
+        values = reply.token_logprobs
+        return None if values is None or not len(values) else math.exp(values[0])
+
+    def _matches_error(self, example: Example, claim: str) -> Steps:
+        """Whether a claim names the error of its text; None where that is not known."""
+        error = example.fields.get("error", "")
+        if not error:
+            return False if example.fields.get("gold_error", "").lower() == "false" else None
+        if self.match == EQUAL:
+            return _bare(claim) == _bare(error)
+        if self.match == PROMPT:
+            (reply,) = yield Ask(example.prompt(str(self.match_prompt), claim=claim), self.max_tokens)
+            return bool(_YES.match(reply.text))
+        scores = yield Score(((claim, error), (error, claim)), str(self.meaning))
+        return ENTAILS in scores.values
+
+    @property
+    def most_requests(self) -> int:
+        rounds = self.max_rounds * (2 + (self.filter_prompt is not None)) + 2
+        checked = self.claims + (self.revisions if self.revise_prompt is not None else 0)
+        return MOST_POSITIONS + checked * (rounds + (self.match != EQUAL))
+
+    @property
+    def most_traces(self) -> int:
+        return 0
+
+
+def _bare(text: str) -> str:
+    """A text in small letters and digits, by which two are compared."""
+    return " ".join(re.findall(r"\w+", text.lower()))

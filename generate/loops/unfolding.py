@@ -1,0 +1,65 @@
+"""Text that is revealed word by word: its words, its sentences, and the names in them.
+
+Words are what stands between white space; the first is word 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+_SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*$")
+_FUNCTION_WORDS = frozenset((
+    "A", "An", "And", "As", "At", "But", "By", "For", "From", "He", "Her", "His", "I", "In", "It", "Its", "No", "Not",
+    "Of", "On", "One", "Or", "She", "So", "That", "The", "Their", "There", "These", "They", "This", "Those", "To", "We",
+    "When", "Where", "Which", "Who", "With", "You",
+))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class UnfoldingText:
+    """A text with the places of its words."""
+
+    text: str
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """Where each word ends, in characters."""
+        return tuple(match.end() for match in re.finditer(r"\S+", self.text))
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """Its words."""
+        return tuple(self.text.split())
+
+    def revealed(self, position: int) -> str:
+        """The text up to so many words."""
+        return self.text[: self.ends[position - 1]] if position else ""
+
+    @cached_property
+    def last_words(self) -> tuple[int, ...]:
+        """The number of the last word of each sentence; a text without an end of a sentence is one."""
+        ends = [number for number, word in enumerate(self.words, 1) if _SENTENCE_END.search(word)]
+        return (*ends, *([len(self.words)] if self.words and ends[-1:] != [len(self.words)] else []))
+
+    def sentence_of(self, position: int) -> int:
+        """The number, from 0, of the sentence in which a word stands."""
+        return sum(last < position for last in self.last_words)
+
+    def sentence(self, number: int) -> str:
+        """The words of a sentence."""
+        first = self.last_words[number - 1] if number else 0
+        return " ".join(self.words[first : self.last_words[number]])
+
+
+def names_in(words: Sequence[str]) -> int:
+    """How many names some words hold: runs of words with a capital, without function words at their start."""
+    count, inside = 0, False
+    for word in words:
+        bare = word.strip("\"'“”‘’«»()[],;:.!?")
+        capital = bare[:1].isupper() and (inside or bare not in _FUNCTION_WORDS)
+        count += capital and not inside
+        inside = capital and word[-1] not in ",;:.!?"
+    return count

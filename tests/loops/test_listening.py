@@ -1,0 +1,183 @@
+"""The loop `listen`: the checks of a plain one, kills, refusals, texts of every shape, and its replay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import replay
+from generate.loops.listening import claims_of, stated_confidence, verdict_of
+from generate.loops.unfolding import UnfoldingText, names_in
+from generate.recipes.recipe import load_recipe
+from replay.kinds.buzz import Buzz
+from tests.errors import refuses
+from tests.generate.test_queue import Moments
+from tests.loops.listening import Plain, checks_of, go, write_listening
+from toolkit.log import collect, validate_log
+
+FILES = {"query_prompt": "query.txt", "filter_prompt": "filter.txt", "revise_prompt": "revise.txt"}
+KEYS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "all prompts": {**FILES, "top": 2},
+    "every two words": {**FILES, "every": 2, "max_rounds": 2},
+    "at the end, in one shot": {**FILES, "every": "end", "one_shot": True},
+    "one shot a sentence": {"one_shot": True, "claims": 3},
+    "few": {**FILES, "claims": 2, "max_rounds": 1, "revisions": 1},
+    "shown verdicts": {**FILES, "sees": "verdicts"},
+    "stated": {**FILES, "confidence": "stated", "filter_prompt": "filter.txt"},
+    "entailment": {"match": "entailment", "meaning": "three"},
+    "prompt": {"match": "prompt", "match_prompt": "match.txt", "revise_prompt": "revise.txt"},
+    "sentences": {"extract": "sentences", "revise_prompt": "revise.txt", "every": 3},
+    "no revisions": {"revise_prompt": "revise.txt", "revisions": 0},
+}
+ORDER = ["claim", "round"]
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_checks_are_those_of_a_plain_loop(name: str, tmp_path: Path) -> None:
+    seed, keys = list(KEYS).index(name), KEYS[name]
+    engines: list = []
+    log = go(write_listening(tmp_path, seed, **keys), tmp_path / "log", seed, engines=engines)
+    assert validate_log(log).ok
+    frame, calls = checks_of(log), 0
+    columns = ["example_id", "question", "error", "gold_error"]
+    for example, text, error, has_error in collect(log.scan("examples", columns)).select(columns).rows():
+        plain = Plain(text, error, has_error, **keys)
+        wanted = plain.run()
+        mine = frame.filter(example_id=example).sort(ORDER).rows(named=True)
+        assert [{key: row.get(key) for key in one} for row, one in zip(mine, wanted, strict=True)] == wanted
+        calls += plain.calls
+    assert frame["calls"].sum() == calls
+    asked = [call for engine in engines for call in engine.calls if not str(call.prompt).startswith("Match")]
+    assert frame["prompt_tokens"].sum() == sum(len(str(call.prompt).split()) for call in asked)
+    sees = keys.get("sees", "claims")
+    assert log.manifest.pools["heard"] == {"sees": sees, "match": keys.get("match", "equal")}
+
+
+def test_the_runs_above_meet_what_they_are_to_meet(tmp_path: Path) -> None:
+    frame = pl.concat([checks_of(go(write_listening(tmp_path / name, seed, **KEYS[name]), tmp_path / f"{name} log"))
+                       for seed, name in ((1, "all prompts"), (9, "prompt"))], how="diagonal_relaxed")  # fmt: skip
+    assert set(frame["verdict"]) == {"supported", "refuted", "not_enough", "none"}
+    assert set(frame["stage"]) == {"stream", "revision"}
+    assert {0, 1, 2, 3} <= set(frame["round"])
+    assert set(frame["matches_error"]) == {True, False, None}
+
+
+def test_killed_at_any_request_the_checks_are_the_same(tmp_path: Path) -> None:
+    recipe, out = (
+        write_listening(tmp_path, 1, ["The river is gold. A ship.", "Moon"], **KEYS["all prompts"]),
+        tmp_path / "log",
+    )
+    moments = Moments(out, tmp_path / "copies", set(), [])
+    whole = checks_of(go(recipe, out, 1, moments))
+    assert len(moments.taken) > 10
+    for copy, answered, _ in moments.taken:
+        engines: list = []
+        log = go(recipe, copy, 2, engines=engines)
+        assert answered.isdisjoint(call.key for engine in engines for call in engine.calls)
+        assert checks_of(log).equals(whole)
+
+
+def test_a_refused_check_ends_its_text_and_is_counted(tmp_path: Path) -> None:
+    recipe = write_listening(tmp_path, 1, **KEYS["all prompts"])
+    engines: list = []
+    whole = checks_of(go(recipe, tmp_path / "whole", engines=engines)).sort("example_id", *ORDER)
+    key = [one.key for one in engines[0].calls if str(one.prompt).startswith("Check") and one.key.startswith("t0/")][-1]
+    log = go(recipe, tmp_path / "log", fail=frozenset({key}))
+    left = checks_of(log).sort("example_id", *ORDER)
+    others = pl.col("example_id") != "t0"
+    assert left.filter(others).equals(whole.filter(others))
+    assert left.filter(~others).height < whole.filter(~others).height
+    assert log.manifest.source["left_out"] == {"400": 1}
+
+
+LONG = " ".join(["gold", "ship"] * 5_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [("", 0), ("  \n ", 0), ("Moon", 1), ("not ended by\twhat ends one", 6), ("One.\nTwo!  Three?", 3), (LONG, 10_000)],
+)
+def test_texts_of_every_shape(text: str, length: int, tmp_path: Path) -> None:
+    log = go(write_listening(tmp_path, 1, [text, "The ship. Gold."], every="end", max_rounds=2), tmp_path / "log")
+    assert validate_log(log).ok
+    rows = checks_of(log).filter(example_id="t0")
+    assert set(rows["position"]) == ({length} if length else set())
+
+
+def test_a_text_without_words_is_partial(tmp_path: Path) -> None:
+    log = go(write_listening(tmp_path, 1, [" ", *["The ship. Gold."] * 20]), tmp_path / "log")
+    result = replay.run(log, [Buzz(name="buzz")], resamples=20)
+    assert "t0" not in result.outcomes.collect()["example_id"].to_list()
+
+
+def test_thresholds_are_replayed_exactly(tmp_path: Path) -> None:
+    """Since nothing stopped the run, each policy finds what it needs: no text is partial."""
+    keys = {**KEYS["all prompts"], "confidence": "stated"}
+    log = go(write_listening(tmp_path, 3, **keys), tmp_path / "log")
+    policies = [Buzz(name=f"{confidence} {most}", confidence=confidence, max_rounds=most, revisions=1)
+                for confidence in (0.0, 0.5, 0.9) for most in (1, 3)]  # fmt: skip
+    result = replay.run(log, policies, resamples=20)
+    assert result.outcomes.collect().group_by("policy").len()["len"].to_list() == [4] * 6
+
+
+def test_words_are_what_stands_between_white_space() -> None:
+    text = UnfoldingText(' Once  upon\na time.\tThe "End."  Yes ')
+    assert text.words == ("Once", "upon", "a", "time.", "The", '"End."', "Yes")
+    assert [text.revealed(p) for p in (0, 1, 4)] == ["", " Once", " Once  upon\na time."]
+    assert text.last_words == (4, 6, 7)
+    assert [text.sentence_of(p) for p in range(1, 8)] == [0, 0, 0, 0, 1, 1, 2]
+    assert [text.sentence(n) for n in (0, 1, 2)] == ["Once upon a time.", 'The "End."', "Yes"]
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        ("The river runs.", 0),
+        ("Ana Reed met Bo.", 2),
+        ("Ana, Bo and The Red House", 3),
+        ("He saw it in Rome", 1),
+        ("", 0),
+    ],
+)
+def test_names_are_runs_of_words_with_capitals(words: str, count: int) -> None:
+    assert names_in(words.split()) == count
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict"),
+    [
+        ("Correct", "supported"), ("Incorrect. No.", "refuted"), ("Not enough.", "not_enough"),
+        ("FALSE", "refuted"), ("", "not_enough"), ("uncorrected", "not_enough"),
+    ],
+)  # fmt: skip
+def test_verdicts_of_replies(reply: str, verdict: str) -> None:
+    assert verdict_of(reply) == verdict
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [("Correct. Confidence: 0.8", 0.8), ("confidence is 85 %", 0.85), ("Confidence: 7", None), ("sure", None),
+     ("confidence .5", 0.5), ("Confidence: 1", 1.0)],
+)  # fmt: skip
+def test_confidences_of_replies(reply: str, value: float | None) -> None:
+    assert stated_confidence(reply) == value
+
+
+def test_claims_of_replies() -> None:
+    assert claims_of("1. A is B\n\n- C\n* None.\nNULL\n") == ["A is B", "C"]
+    assert claims_of(' "none" ') == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "code", "name"),
+    [({"match": "entailment"}, "required", "`meaning`"), ({"match": "prompt"}, "required", "`match_prompt`"),
+     ({"every": "never"}, "invalid", "every"), ({"every": 0}, "invalid", "every"), ({"sees": "x"}, "unknown", "sees")],
+)  # fmt: skip
+def test_settings_that_do_not_fit(keys: dict[str, Any], code: str, name: str, tmp_path: Path) -> None:
+    path = write_listening(tmp_path, **keys)
+    with refuses(code, name):
+        load_recipe(path)
