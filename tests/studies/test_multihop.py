@@ -68,6 +68,56 @@ def test_rankings_are_those_of_a_plain_loop(found: StudyReport, log: Log, exampl
     assert gap.low <= gap.estimate <= gap.high
 
 
+def test_settings_of_the_frontier_are_those_of_a_plain_loop(
+    found: StudyReport, log: Log, examples: pl.DataFrame
+) -> None:
+    columns = ["example_id", "hop", "round", "documents", "relevance", "answers", "clusters"]
+    rounds = collect(log.scan("rounds", columns), log)
+    rows = cells(found, "sensitivity", "K", "multiplier", "frontier of", "support", "reward")
+    assert not any((key[0], key[4]) == ("1", "single") or (key[2] == "round" and key[4] == "aligned") for key in rows)
+    first = recall(examples, rounds, plain, 10)[0]
+    for multiplier in (1.5, 2.0, 4.0):
+        share = recall(examples, rounds, lambda r, m=multiplier: [m if f == 2 else 1.0 for f in by_round(r)], 10)[0]
+        row = rows["2", str(multiplier), "round", "sum", "single"]
+        assert row["recall_10"].estimate == pytest.approx(share)
+        assert row["minus_plain"].estimate == pytest.approx(100 * (share - first))
+        hop = recall(examples, rounds, lambda r, m=multiplier: [m if f == 2 else 1.0 for f in fair(r)], 10)[0]
+        assert rows["2", str(multiplier), "hop", "sum", "single"]["recall_10"].estimate == pytest.approx(hop)
+    paired = cells(found, "paired_rankings", "ranking")
+    for k in (1, 10):
+        for name, factor in (("SUNAR", sunar), ("FAIR", fair)):
+            both = [recall(examples, rounds, one, k) for one in (factor, plain)]
+            assert paired[name,][f"recall_{k}"].estimate == pytest.approx(both[0][0] - both[1][0])
+            assert paired[name,][f"hit_{k}"].estimate == pytest.approx(both[0][1] - both[1][1])
+
+
+def test_verifiers_are_as_good_as_pairs_of_chains_say(found: StudyReport, traces: pl.DataFrame) -> None:
+    rows = cells(found, "verifiers", "verifier", "pool")
+    assert len(rows) == 2 * 6
+    for (verifier, pool), row in rows.items():
+        chains = traces.filter(pl.col("pool") == pool)
+        right, wrong = (chains.filter(pl.col("correct") == one)[verifier].to_numpy() for one in (True, False))
+        pairs = (right[:, None] > wrong) + 0.5 * (right[:, None] == wrong)
+        assert row["auc"].estimate == pytest.approx(100 * pairs.mean())
+        brier = ((chains[verifier] - chains["correct"].cast(pl.Float64)) ** 2).mean()
+        assert row["brier"].estimate == pytest.approx(brier)
+        assert row["chains"] == len(chains)
+
+
+def test_cases_and_errors_are_counted_plainly(found: StudyReport, traces: pl.DataFrame) -> None:
+    majority = none = 0
+    for _, chains in traces.filter(pl.col("pool") == "rewarded-large").group_by("example_id"):
+        rows = chains.sort("sample_index")
+        votes = Counter(rows["answer"].to_list())
+        leader = max(votes, key=lambda a: (votes[a], -rows["answer"].to_list().index(a)))
+        majority += leader != "answer 0" and bool(rows["correct"].any())
+        none += not rows["correct"].any()
+    cases, errors = cells(found, "cases", "case"), cells(found, "errors", "error")
+    assert cases["the majority is wrong, some chain is right",]["count"] == majority
+    assert errors["no chain is right",]["count"] == none
+    assert errors["no chain is right",]["share"].estimate == pytest.approx(100 * none / 48)
+
+
 def test_answers_are_means_over_chains_then_questions(found: StudyReport, traces: pl.DataFrame) -> None:
     rows = cells(found, "table_5_4", "pool")
     right = (

@@ -91,6 +91,22 @@ TABLE_5_1 = Sheet[MultihopStudy](
 )  # fmt: skip
 
 
+def _paired_rows(study: MultihopStudy) -> Iterator[Row]:
+    run = study.retrieval.run
+    names = [name for name in run.policies if name not in (PLAIN, EXPLORED, BOTH_RANKED)]
+    gaps = {metric: run.differences(metric, [(name, PLAIN) for name in names]) for metric, _ in _AT}
+    for name in names:
+        if any(gaps.values()):
+            yield Row((name,), None, {metric: gaps[metric].get((name, PLAIN)) for metric, _ in _AT})
+
+
+PAIRED = Sheet[MultihopStudy](
+    "paired_rankings", f"Rankings minus {PLAIN}", ("ranking",),
+    tuple(intervals(heading, metric, 3, signed=True) for metric, heading in _AT), _paired_rows,
+    ("Paired; limits hold for all rankings of a column at once.",), DATASET, optional=True,
+)  # fmt: skip
+
+
 def _explored_rows(study: MultihopStudy) -> Iterator[Row]:
     run, pair = study.retrieval.run, (EXPLORED, BOTH_RANKED)
     every = f"recall_{study.retrieval.pools.all_documents}"
@@ -367,8 +383,8 @@ QUESTION_TYPES = Sheet[MultihopStudy](
     optional=True,
 )  # fmt: skip
 SHEETS = (
-    VERDICTS, TABLE_4_1, TABLE_5_1, EXPLORED_BOTH_WAYS, SENSITIVITY, _documents_sheet("table_5_2", "5.2", MORE_GOLD),
-    _documents_sheet("table_5_3", "5.3", LESS_GOLD),
+    VERDICTS, TABLE_4_1, TABLE_5_1, PAIRED, EXPLORED_BOTH_WAYS, SENSITIVITY,
+    _documents_sheet("table_5_2", "5.2", MORE_GOLD), _documents_sheet("table_5_3", "5.3", LESS_GOLD),
     _answers_sheet("direct_answers", "Answers without reasoning by evidence (figure 5.1)", True),
     _answers_sheet("table_5_4", "Answers of chains by evidence and reader", False, "5.4"), COVERS, TABLE_5_5, HEADROOM,
     VERIFIERS, FIXES, CASES, ERROR_CASES, QUESTION_TYPES,
