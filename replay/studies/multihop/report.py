@@ -90,7 +90,8 @@ def _report_of(studies: Sequence[MultihopStudy], name: str, width: float) -> Stu
     for study in studies:
         sentences = [f"{one.sentence()}." for one in findings(study)]
         words[f"Verdicts, {study.dataset}"] = [*sentences, *filter(None, [sensitivity_sentence(study)])]
-    undone = merge_notes(studies, _missing_lines)
+    undone = merge_notes(studies, lambda study: (remark(UNSERVED, line) for line in study.missing_lines()))
+    undone += [why for study in studies for why in undrawn_reasons(FIGURES, study, drawable(FIGURES, study))]
     words[UNDONE] = undone
     cases = [(study.dataset, study.cases) for study in studies]
     has_lines = any(case.lines for _, each in cases for case in (*each.cases, *each.errors))
@@ -115,12 +116,6 @@ def _left_out(study: MultihopStudy) -> Iterator[tuple[str, dict[str, str]]]:
     for name, run in (("retrieval", study.retrieval.run), ("selection", study.selection.run)):
         if run.result is not None and run.result.excluded:
             yield name, dict(run.result.excluded)
-
-
-def _missing_lines(study: MultihopStudy) -> Iterator[str]:
-    """Lists what could not be done on a data set, each line with its reason."""
-    yield from (remark(UNSERVED, line) for line in study.missing_lines())
-    yield from undrawn_reasons(FIGURES, study, drawable(FIGURES, study))
 
 
 def study_record(study: MultihopStudy) -> dict[str, Any]:
