@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,15 @@ def test_verifiers_are_as_good_as_pairs_of_chains_say(found: StudyReport, traces
         brier = ((chains[verifier] - chains["correct"].cast(pl.Float64)) ** 2).mean()
         assert row["brier"].estimate == pytest.approx(brier)
         assert row["chains"] == len(chains)
+
+
+def test_more_chains_are_means_over_their_orders(found: StudyReport, traces: pl.DataFrame) -> None:
+    curves = found.parts[0].curves
+    right = traces.filter(pl.col("pool") == "rewarded-large").group_by("example_id").agg(pl.col("correct").sum())
+    for k, cell in curves["ideal verifier"]:
+        shares = [1 - math.comb(4 - count, k) / math.comb(4, k) for count in right["correct"].to_list()]
+        assert cell.estimate == pytest.approx(sum(shares) / len(shares))
+    assert [k for k, _ in curves["majority"]] == [1, 2, 3, 4]
 
 
 def test_cases_and_errors_are_counted_plainly(found: StudyReport, traces: pl.DataFrame) -> None:

@@ -10,7 +10,7 @@ from replay.studies.kit.report import Figures, StudyFigure
 from replay.studies.multihop.cases import main_chains
 from replay.studies.multihop.chains import DIRECT
 from replay.studies.multihop.retrieval import BOTH_RANKED, EXPLORED, MEASURE, PLAIN, STABLE
-from replay.studies.multihop.selection import BEST, LISTWISE, MAJORITY, PARTS, SINGLE_SHOT
+from replay.studies.multihop.selection import BEST, IDEAL, LISTWISE, MAJORITY, PARTS, SINGLE_SHOT
 from replay.studies.multihop.study import MultihopStudy
 from replay.studies.multihop.verdicts import sensitivity_gaps
 from toolkit.errors import EmptyError
@@ -86,18 +86,13 @@ def _headroom_bars(study: MultihopStudy) -> list[Bar]:
 
 def _chain_panels(study: MultihopStudy) -> list[tuple[str, list[PlottedCurve]]]:
     """Draws the share of right answers over the number of chains: votes, every verifier's best, and any right one."""
-    frame, pool = study.curves, main_chains(study.answers)
-    if frame is None or pool is None:
-        return []
-    names = {"majority": "majority", "best": "best by {}", "pass": "ideal verifier", "avg": "single shot"}
-    lines = []
-    for (metric, verifier), rows in frame.group_by("metric", "verifier", maintain_order=True):
-        rows = rows.drop_nulls("estimate").sort("k")
-        if metric in names and len(rows) > 1:
-            k, *ends = (tuple(rows[key].to_list()) for key in ("k", "estimate", "low", "high"))
-            name = names[str(metric)].format(verifier)
-            lines.append(PlottedCurve(name, k, ends[0], ends[1], ends[2], metric == "pass"))
-    return [(pool.name, lines)] if lines else []
+    pool, lines = main_chains(study.answers), []
+    for way, points in study.curves.items():
+        cells = [cell for _, cell in points]
+        estimate, low, high = (tuple(getattr(cell, key) for cell in cells) for key in ("estimate", "low", "high"))
+        if len(points) > 1:
+            lines.append(PlottedCurve(way, tuple(k for k, _ in points), estimate, low, high, way == IDEAL))
+    return [(pool.name, lines)] if lines and pool is not None else []
 
 
 def _ranking_differences(study: MultihopStudy) -> list[PolicyDifference]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.data.contents import Contents
+from replay.data.contents import Contents, read_contents
 from replay.kinds.oracle import Oracle
 from replay.kinds.sample import Sample
 from replay.policies.base import Policy
@@ -147,6 +147,29 @@ def _scored_pools(log: Log, pools: Sequence[AnswerPool]) -> dict[str, frozenset[
     scores = log.scan("verifications", ["trace_id", "verifier"]).join(traces, on="trace_id")
     frame = collect(scores.group_by("pool").agg(pl.col("verifier").unique()), log)
     return {pool: frozenset(verifiers) for pool, verifiers in frame.iter_rows()}
+
+
+def accuracy_by_chains(
+    log: Log, pool: AnswerPool, where: str | None, settings: Settings
+) -> dict[str, list[tuple[int, IntervalCell]]]:
+    """Returns the accuracy of votes, of each verifier's best and of the ideal verifier by the number of chains, each
+    the exact mean over their orders; ways that the log cannot serve are left out.
+    """
+    verifiers = _scored_pools(log, [pool]).get(pool.name, frozenset()) - _listwise_verifiers(log)
+    policies: list[Policy] = []
+    for k in range(1, pool.traces + 1):
+        common: dict[str, Any] = {"pool": pool.name, "max_traces": k, "expected": True}
+        policies.append(Sample(name=f"{MAJORITY} {k}", select="majority", **common))
+        policies += [Sample(name=f"{BEST}: {one} {k}", verifier=one, **common) for one in sorted(verifiers)]
+        policies.append(Oracle(name=f"{IDEAL} {k}", rule="any", of=(pool.name,), max_traces=k, expected=True))
+    run = replay_covered_policies(log, read_contents(log), policies, where=where, settings=settings)
+    curves: dict[str, list[tuple[int, IntervalCell]]] = {}
+    for name in run.policies:
+        way, _, k_text = name.rpartition(" ")
+        cell = run.cell(name, "accuracy")
+        if cell is not None:
+            curves.setdefault(way, []).append((int(k_text), cell))
+    return curves
 
 
 @dataclass(frozen=True)

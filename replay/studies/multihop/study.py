@@ -10,13 +10,18 @@ import polars as pl
 
 from replay.data.conditions import examples_where, in_dataset, report_condition
 from replay.data.contents import Contents, read_contents
-from replay.runs.compare.curves import curves
 from replay.studies.kit.published import PublishedDataset, published_beside
 from replay.studies.multihop.cases import Cases, choose_cases, main_chains
 from replay.studies.multihop.chains import CHAINS, Answers, MeasuredAnswers, measure_pools, read_answers
 from replay.studies.multihop.published import WORK
 from replay.studies.multihop.retrieval import Retrieval, retrieve_by_every_ranking, round_pools
-from replay.studies.multihop.selection import HeadroomSplit, Selection, select_in_every_way, split_headroom
+from replay.studies.multihop.selection import (
+    HeadroomSplit,
+    Selection,
+    accuracy_by_chains,
+    select_in_every_way,
+    split_headroom,
+)
 from replay.studies.multihop.verifiers import (
     ENCODER,
     FixesAndFlips,
@@ -27,8 +32,9 @@ from replay.studies.multihop.verifiers import (
     training_counts,
     verifier_roles,
 )
-from toolkit.errors import ThinkbackError, UnsuitableError
+from toolkit.errors import UnsuitableError
 from toolkit.log import Log
+from toolkit.show import IntervalCell
 from toolkit.stats import Settings
 
 
@@ -71,15 +77,10 @@ class MultihopStudy:
         return self.log.simulated
 
     @cached_property
-    def curves(self) -> pl.DataFrame | None:
-        """Quality by the number of chains of the main pool; None where there is none."""
+    def curves(self) -> dict[str, list[tuple[int, IntervalCell]]]:
+        """Accuracy by the number of chains of the main pool, in the mean over their orders, by way of selecting."""
         pool = main_chains(self.answers)
-        if pool is None:
-            return None
-        try:
-            return curves(self.log, pool=pool.name, where=self.where, settings=self.setting.settings)
-        except ThinkbackError:
-            return None
+        return {} if pool is None else accuracy_by_chains(self.log, pool, self.where, self.setting.settings)
 
     @cached_property
     def measured(self) -> list[MeasuredAnswers]:
