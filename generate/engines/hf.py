@@ -90,7 +90,7 @@ class TransformersEngine(base.CallQueue):
         return cls(settings, files, tokens, network)
 
     def __init__(
-        self, settings: _TransformersSettings, files: weights.ModelFiles, tokens: weights.Tokens, model: Any
+        self, settings: _TransformersSettings, files: weights.ModelFiles, tokens: weights.ModelTokenizer, model: Any
     ) -> None:
         self.settings, self.model = settings, files.name
         self.busy_s = 0.0

@@ -25,7 +25,7 @@ from generate.engines.thoughts import split_thoughts
 from generate.engines.weights import (
     FETCH,
     ModelFiles,
-    Tokens,
+    ModelTokenizer,
     find_model,
     first_line,
     load_tokens,
@@ -133,7 +133,7 @@ class VllmEngine(base.CallQueue):
         engine.warm_up()
         return engine
 
-    def __init__(self, settings: _VllmSettings, files: ModelFiles, tokens: Tokens, llm: Any) -> None:
+    def __init__(self, settings: _VllmSettings, files: ModelFiles, tokens: ModelTokenizer, llm: Any) -> None:
         self.settings, self.model = settings, files.name
         self.busy_s = 0.0
         self._files, self._tokens, self._llm = files, tokens, llm

@@ -194,7 +194,7 @@ OPENING = 16
 
 
 @dataclass(frozen=True)
-class Tokens:
+class ModelTokenizer:
     """A model's tokenizer: prompts to ids, ids to text.
 
     A text prompt gets the tokenizer's own special tokens (a beginning of sequence, say), as completion servers do; chat
@@ -260,7 +260,7 @@ def load_tokens(
     download: bool = False,
     chat_template: str | None = None,
     template_options: Mapping[str, Any] | None = None,
-) -> Tokens:
+) -> ModelTokenizer:
     """The tokenizer of a model's folder or hub name. chat_template: a file that replaces the model's own."""
     require_extra("generate", "transformers")
     from transformers import AutoTokenizer
@@ -275,7 +275,7 @@ def load_tokens(
         raise EngineError(f"model `{model}`: its tokenizer cannot be read: {why}", code="format") from None
     if chat_template is not None:
         tokenizer.chat_template = read_text(chat_template, f"`chat_template` {chat_template}")
-    return Tokens(files.name, tokenizer, dict(template_options or {}))
+    return ModelTokenizer(files.name, tokenizer, dict(template_options or {}))
 
 
 DEVICES = ("auto", "cpu", "cuda")

@@ -192,7 +192,7 @@ class Listening(Loop):
         words = sentence.split()
         unit = {"unit": place, "unit_words": len(words), "unit_entities": names_in(words)} if self.every != END else {}
         claims = list[_Claim]()
-        for text, paid in (yield from self._named_claims(heard, position, sentence)):
+        for text, paid in (yield from self._named_claims(heard, position, heard.text.begun_sentence(position))):
             claims.append(_Claim(heard.next_number(), text, STREAM, position, unit, paid))
         return claims
 

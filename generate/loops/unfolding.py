@@ -53,6 +53,11 @@ class UnfoldingText:
         first = self.last_words[number - 1] if number else 0
         return " ".join(self.words[first : self.last_words[number]])
 
+    def begun_sentence(self, position: int) -> str:
+        """The words, up to one, of the sentence in which this one stands."""
+        number = self.sentence_of(position)
+        return " ".join(self.words[self.last_words[number - 1] if number else 0 : position])
+
 
 def names_in(words: Sequence[str]) -> int:
     """How many names some words hold: runs of words with a capital, without function words at their start."""

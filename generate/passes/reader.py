@@ -75,7 +75,7 @@ class Reader:
     def __init__(
         self,
         files: weights.ModelFiles,
-        tokens: weights.Tokens,
+        tokens: weights.ModelTokenizer,
         network: Any,
         head: str,
         context: int | None,
@@ -269,7 +269,7 @@ def is_bidirectional(network: Any) -> bool:
     return not torch.allclose(*first, rtol=1e-2, atol=1e-3)
 
 
-def _context_limit(files: weights.ModelFiles, tokens: weights.Tokens, wanted: int | None = None) -> int | None:
+def _context_limit(files: weights.ModelFiles, tokens: weights.ModelTokenizer, wanted: int | None = None) -> int | None:
     """The longest text of a model in tokens: `wanted`, at most what its config allows; else the limit of config and
     tokenizer; None where neither has one.
     """
@@ -289,14 +289,14 @@ def open_reader(model: str, head: str, settings: TextReading, subject: str) -> R
     return Reader(files, tokens, network, head, settings.context, settings.batch_tokens, settings.padding == "left")
 
 
-def encode_pair(tokens: weights.Tokens, first: str, second: str) -> TokenIds:
+def encode_pair(tokens: weights.ModelTokenizer, first: str, second: str) -> TokenIds:
     """Two texts as the token ids of one reading, a premise and a hypothesis, with their segments."""
     encoding = tokens.tokenizer(first, second)
     types = encoding.get("token_type_ids")
     return TokenIds(tuple(encoding["input_ids"]), types=None if types is None else tuple(types))
 
 
-def encode_trace(tokens: weights.Tokens, prompt: Prompt, text: str, end: int | None) -> TokenIds:
+def encode_trace(tokens: weights.ModelTokenizer, prompt: Prompt, text: str, end: int | None) -> TokenIds:
     """The token ids of a trace whose sampled tokens are not logged: the prompt as an engine sends it, and the text
     tokenised, with the trace's `end`.
     """
@@ -306,7 +306,7 @@ def encode_trace(tokens: weights.Tokens, prompt: Prompt, text: str, end: int | N
 
 
 def sampled_ids(
-    tokens: weights.Tokens, ids: Sequence[int] | None, text: str, ends: Collection[int], stopped: bool
+    tokens: weights.ModelTokenizer, ids: Sequence[int] | None, text: str, ends: Collection[int], stopped: bool
 ) -> tuple[int, ...] | None:
     """The ids of the tokens that were sampled, where they are of this vocabulary: they decode to the text, apart from
     the end of sequence and thoughts, or where a stop text may have been cut off (`stopped`) to what begins with it.

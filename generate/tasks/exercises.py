@@ -98,4 +98,4 @@ def _attempt_text(name: str, task: Exercise, source: QuestionAttempts, rng: rand
         return repair_text(task, item, attempt)
     if name == "judge":
         return judgement_text(task, item, attempt, right)
-    return reflection_text(item.question, attempt, (right + source.share) / 2)
+    return reflection_text(item.question, attempt, (right + source.share_right) / 2)

@@ -67,7 +67,7 @@ class QuestionAttempts:
     verdicts: tuple[bool, ...]
 
     @property
-    def share(self) -> float:
+    def share_right(self) -> float:
         """The share of right attempts, which says how easy the question is for the model that made them."""
         return sum(self.verdicts) / len(self.verdicts)
 

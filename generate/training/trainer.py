@@ -225,7 +225,7 @@ class _Training:
             steps=self.steps - first_step,
             seconds=perf_counter() - sampled,
             sampling_seconds=sampled - began,
-            sampled=sum(one.share for one in samples) / len(samples) if samples else None,
+            sampled=sum(one.share_right for one in samples) / len(samples) if samples else None,
             losses=tuple(losses),
         )
 

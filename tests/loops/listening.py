@@ -205,7 +205,8 @@ class Plain:
                     break
                 if len(self.claims) >= self.keys["claims"]:
                     break
-                reply = self.ask(f"Extract {self.text[: spans[place - 1]]} | {' '.join(inside)} | {self.shown()}")
+                begun = " ".join(words[first:place])
+                reply = self.ask(f"Extract {self.text[: spans[place - 1]]} | {begun} | {self.shown()}")
                 some = self.parsed(reply)
                 some = some[: self.keys["claims"] - len(self.claims)] if self.keys["one_shot"] else some[:1]
                 new = [one for i, one in enumerate(some) if one not in self.claims and one not in some[:i]]

@@ -131,6 +131,7 @@ def test_words_are_what_stands_between_white_space() -> None:
     assert text.last_words == (4, 6, 7)
     assert [text.sentence_of(p) for p in range(1, 8)] == [0, 0, 0, 0, 1, 1, 2]
     assert [text.sentence(n) for n in (0, 1, 2)] == ["Once upon a time.", 'The "End."', "Yes"]
+    assert [text.begun_sentence(p) for p in (2, 4, 5, 7)] == ["Once upon", "Once upon a time.", "The", "Yes"]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_every_format_is_learnt_from_a_models_own_samples() -> None:
     wrong = f"{item.solution.rpartition(' ')[0]} 999"
     samples = [judge_attempts(item, [item.solution, wrong, item.solution[:3]])]
     assert samples[0].verdicts == (True, False, False)
-    assert samples[0].share == pytest.approx(1 / 3)
+    assert samples[0].share_right == pytest.approx(1 / 3)
     of = {name: [] for name in PROMPTS}
     for text in islice(TASK.texts(ALL, random.Random(1), questions(), samples), 1_500):
         of[text.format].append(text)

@@ -59,7 +59,7 @@ class _SettingsCure:
     reads: bool = False
     harms: bool = False
     elsewhere: bool = False
-    change: _ReadingChange | None = None
+    change: _AnswerReading | None = None
     reach: tuple[int, int] | None = None
 
     def __str__(self) -> str:
@@ -73,8 +73,8 @@ class _SettingsCure:
 
 
 @dataclass(frozen=True)
-class _ReadingChange:
-    """One change of how answers are read: the kind of answer, and the ways to read answers and gold."""
+class _AnswerReading:
+    """A way of reading answers that is tried: the kind of answer, and the ways to read answers and gold."""
 
     kind: str
     reading: Reading
@@ -90,12 +90,12 @@ class _TrialSample:
     rules: AnswerRules
     forms: dict[object, pl.Series] = field(default_factory=dict)
 
-    def count_right(self, change: _ReadingChange) -> int:
+    def count_right(self, change: _AnswerReading) -> int:
         """The number of traces whose answer equals gold under a change of the rules."""
         answers = self._forms_read(*change.reading, change.kind, change.pattern)
         return int(judge(answers, self._read_gold(change), self.rules.judge).fill_null(False).sum())
 
-    def by_chance(self, change: _ReadingChange) -> bool:
+    def by_chance(self, change: _AnswerReading) -> bool:
         """Whether a change reads the last numbers of texts where gold is none."""
         gold = self._read_gold(change).drop_nulls().to_list()
         few = sum(_is_number(text) for text in gold) < _NUMBERS * max(len(gold), 1)
@@ -111,7 +111,7 @@ class _TrialSample:
         numbers = [_is_number(one or "") or _is_number(other or "") for one, other in pairs]
         return same & ~pl.Series(numbers, dtype=pl.Boolean)
 
-    def _read_gold(self, change: _ReadingChange) -> pl.Series:
+    def _read_gold(self, change: _AnswerReading) -> pl.Series:
         return self._forms_read("gold", (change.gold_way,) if change.gold_way else (), change.kind)
 
     def _forms_read(self, column: str, ways: tuple[str, ...], kind: str, pattern: str | None = None) -> pl.Series:
@@ -164,7 +164,7 @@ def _likely_cure(
     readable = {way: tried.read(column, (way,)).count() for way in ways}
     way = max(readable, key=lambda one: readable[one])
     if sample["answer"].null_count() == height and readable[way] > _GAIN * height:
-        settings = _command_options(mapping, _ReadingChange(rules.kind, (column, (way,)), None), rejudges)
+        settings = _command_options(mapping, _AnswerReading(rules.kind, (column, (way,)), None), rejudges)
         return _SettingsCure(settings, readable[way], height, reads=True)
     return None
 
@@ -183,7 +183,7 @@ def _likely_answer_kind(sample: pl.DataFrame, others: pl.DataFrame, mapping: Imp
     best = max(helped, key=lambda kind: helped[kind])
     if helped[best] < _SEVERAL:
         return None
-    now, change = (_ReadingChange(kind, ("answer", ()), None) for kind in (rules.kind, best))
+    now, change = (_AnswerReading(kind, ("answer", ()), None) for kind in (rules.kind, best))
     # The log has the forms alone: what numbers looked like, and whether another kind takes them for equal, is unknown.
     numbers = rules.kind == "number" and any(map(_is_number, others["gold"].drop_nulls()))
     harm = numbers or rest.count_right(change) < rest.count_right(now)
@@ -196,18 +196,18 @@ def _text_setting(mapping: ImportMapping) -> str | None:
     return f"traces.answer={alone['text']}" if "answer" in alone and "text" in alone else None
 
 
-def _candidate_changes(mapping: ImportMapping, tried: _TrialSample) -> Iterator[_ReadingChange]:
+def _candidate_changes(mapping: ImportMapping, tried: _TrialSample) -> Iterator[_AnswerReading]:
     """Yields the unchanged rules, then changes to try, the smallest first; the last read behind a mark in the texts."""
     columns, kinds = _answer_columns(mapping), dict.fromkeys((mapping.answers.kind, *_KINDS))
     readings: list[Reading] = [("answer", ()), *itertools.product(columns, [(way,) for way in _WAYS])]
     for kind, reading, gold_way in itertools.product(kinds, readings, (None, *_GOLD_WAYS)):
-        yield _ReadingChange(kind, reading, gold_way)
+        yield _AnswerReading(kind, reading, gold_way)
     for kind, reading in itertools.product(kinds, itertools.product(columns, _TOGETHER)):
-        yield _ReadingChange(kind, reading, None)
+        yield _AnswerReading(kind, reading, None)
     if mark := tried.mark_before_gold(columns[-1]):
         pattern = re.escape(mark).replace("\\ ", " ") + r"\s*([^\n]+)"
         for ways in (("pattern",), ("boxed", "pattern")):
-            yield _ReadingChange(mapping.answers.kind, (columns[-1], ways), None, pattern)
+            yield _AnswerReading(mapping.answers.kind, (columns[-1], ways), None, pattern)
 
 
 def _answer_columns(mapping: ImportMapping) -> list[str]:
@@ -222,7 +222,7 @@ def _is_number(text: str) -> bool:
     return number_form(text) is not None
 
 
-def _command_options(mapping: ImportMapping, change: _ReadingChange, rejudges: bool = True) -> str:
+def _command_options(mapping: ImportMapping, change: _AnswerReading, rejudges: bool = True) -> str:
     """The options that a user adds to the command to make a change."""
     column, ways = change.reading
     text = _text_setting(mapping)
