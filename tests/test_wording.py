@@ -30,6 +30,9 @@ STAY = {
     "tests/replay/test_tune.py::test_goals_are_read": INPUT,
     "tests/retrieval/test_commands.py::test_commands": NAMES,
     "tests/retrieval/test_commands.py::test_the_suite_has_every_ranking": NAMES,
+    "tests/studies/test_multihop.py::test_a_log_of_the_recipe_stands_beside_the_published_numbers": NAMES,
+    "tests/studies/test_multihop.py::test_cases_and_errors_are_counted_plainly": NAMES,
+    "tests/studies/test_multihop.py::test_everything_that_a_log_may_have_is_shown": NAMES,
     "tests/test_toys.py::test_explain_follows_them": PAGE,
     "tests/test_wording.py::test_phrases_are_parted_by_what_is_no_word": INPUT,
 }

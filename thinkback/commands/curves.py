@@ -68,7 +68,7 @@ def curves(
         del tables["curves-paired"]
     files = []
     if out is not None:
-        look: dict[str, Any] = {**paper.figure, "level": level, "simulated": opened.simulated}
+        look: dict[str, Any] = {**paper.figure_arguments, "level": level, "simulated": opened.simulated}
         files = _write({"curves": frame, "differences": pairs}, tables, look, out, force)
     paper.write(tables, force)
     for number, one in enumerate(tables.values()):

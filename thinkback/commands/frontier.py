@@ -47,7 +47,7 @@ def frontier(
     fronts = compute(opened, on=on, strata=strata, resamples=resamples, level=level, **given)
     table = paper.with_chosen_columns(_table(fronts, opened.name, opened.simulated, level))
     if out is not None:
-        look: dict[str, Any] = {**paper.figure, "level": level, "simulated": opened.simulated}
+        look: dict[str, Any] = {**paper.figure_arguments, "level": level, "simulated": opened.simulated}
         files = _write(fronts, table, look, out, force)
     paper.write({"frontier": table}, force)
     console.show(table)

@@ -41,7 +41,7 @@ class Paper:
         return inches(self.width)
 
     @property
-    def figure(self) -> dict[str, Any]:
+    def figure_arguments(self) -> dict[str, Any]:
         """The arguments of a figure: its title, and its width in inches."""
         return {"title": self.title, "width": self.inches}
 

@@ -66,7 +66,7 @@ def _write(planned: QuestionPlan, paper: Paper, out: Path, force: bool) -> list[
             (folder / f"{name}.csv").write_text(table_of(frame).csv(marks), encoding="utf-8")
         (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
         write_latex(folder / "table.tex", {"plan": table}, paper.inches)
-        save_formats(_plan_figure(planned, **paper.figure), folder, "curve")
+        save_formats(_plan_figure(planned, **paper.figure_arguments), folder, "curve")
         return sorted(path.name for path in folder.iterdir())
 
 

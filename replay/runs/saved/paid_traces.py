@@ -73,8 +73,8 @@ class _OrderNumbering:
     numbers: dict[Hashable, int] = field(default_factory=dict)
     walked: dict[int, _WalkedSteps] = field(default_factory=dict)
 
-    def number_of_order(self, order: Hashable, walked: _WalkedSteps) -> np.ndarray:
-        """The number (E,) of an order along which some policy goes."""
+    def order_numbers(self, order: Hashable, walked: _WalkedSteps) -> np.ndarray:
+        """The number, (E,) times, of an order along which some policy goes."""
         number = self.numbers.setdefault((walked.slice, order), len(self.numbers))
         known = self.walked.get(number)
         self.walked[number] = walked if known is None else known.longer_of_two_walks(walked)
@@ -92,9 +92,7 @@ class _OrderNumbering:
         for order, rule, mask in groups:
             if mask.any():
                 rules = np.full(len(on), rule, dtype=object)
-                numbers[mask] = self.number_of_order(order, _WalkedSteps(name, rules, samples, count * mask, mask))[
-                    mask
-                ]
+                numbers[mask] = self.order_numbers(order, _WalkedSteps(name, rules, samples, count * mask, mask))[mask]
         return numbers
 
 
@@ -252,12 +250,12 @@ def _walked_part(segment: CallSegment, reveals: RevealedSteps, orders: _OrderNum
     rules = np.full(len(reveals.steps), reveals.rule, dtype=object)
     plain = np.full(len(reveals.steps), GENERATION, dtype=object)
     there = segment.count > 0
-    generation = orders.number_of_order(
+    generation = orders.order_numbers(
         reveals.generation, _WalkedSteps(reveals.slice, plain, segment.place, segment.count, there, cut=reveals.cut)
     )
     order = generation
     if reveals.order != reveals.generation:
-        order = orders.number_of_order(
+        order = orders.order_numbers(
             reveals.order,
             _WalkedSteps(
                 reveals.slice, rules, reveals.samples, reveals.steps, there, reveals.generated, int(generation[0])
@@ -272,7 +270,7 @@ def _walked_part(segment: CallSegment, reveals: RevealedSteps, orders: _OrderNum
         how = np.where(by.together, TOGETHER, VERIFIED).astype(object)
         same = by.order == reveals.order
         walked = _WalkedSteps(reveals.slice, how, samples, verified, verified > 0)
-        verification = order if same else orders.number_of_order(by.order, walked)
+        verification = order if same else orders.order_numbers(by.order, walked)
     return _PaidPart(
         order=order, steps=reveals.steps, generation=generation, generated=segment.count, verification=verification,
         verified=verified, empty=reveals.empty, verifier=verifier, lowest=lowest,

@@ -380,7 +380,7 @@ def _gain_verdict(question: _VerdictQuestion, gains: Sequence[StrategyGain]) -> 
     up = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.YES]
     down = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.NO]
     decision = answer_of_several(answers)
-    decisive = min(down, key=_gain_size) if decision is Answer.NO else max(up or gains, key=_gain_size)
+    decisive = min(down, key=_gain_or_zero) if decision is Answer.NO else max(up or gains, key=_gain_or_zero)
     plain = f"plain voting of pool {decisive.pool}" if decisive.pool else "plain voting"
     rival = "a coin" if question is _VerdictQuestion.COIN else plain
     against = f"{rival}, {decisive.samples:.3g} samples"
@@ -390,7 +390,7 @@ def _gain_verdict(question: _VerdictQuestion, gains: Sequence[StrategyGain]) -> 
     )  # fmt: skip
 
 
-def _gain_size(gain: StrategyGain) -> float:
+def _gain_or_zero(gain: StrategyGain) -> float:
     return gain.difference.difference if gain.difference.difference is not None else 0.0
 
 
