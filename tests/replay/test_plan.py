@@ -13,8 +13,8 @@ from replay.analyses.plan.plan import AS_LOGGED, IN_ONE_ORDER, plan
 from replay.policies.base import Policy
 from replay.runs.passes.logged_order import gains_of_orders
 from tests.errors import refuses
-from tests.logs import Trace, log
-from toolkit.log import Log, collect
+from tests.logs import Trace, log, tables
+from toolkit.log import Log, collect, write_log
 
 QUESTIONS, SAMPLES = 60, 4
 ONE, THREE = (Sample(name=f"majority@{k}", pool="p", max_traces=k, select="majority") for k in (1, 3))
@@ -80,6 +80,18 @@ def test_money_is_that_of_the_prices_given(made: Log, tmp_path: Path) -> None:
     for row in found.table.iter_rows(named=True):
         assert row["price"] == pytest.approx(2e-6 * row["total_tokens"])
     assert "€" in [column.name for column in found.as_table().columns]
+
+
+def test_prices_of_tokens_that_are_not_logged_are_said_with_the_cure(tmp_path: Path) -> None:
+    rows = tables({"p": drawn()}, dict.fromkeys(drawn(), "A"))
+    rows["traces"] = rows["traces"].drop("completion_tokens")
+    made = write_log(tmp_path / "log", name="small", tables=rows)
+    for price, unpriced in (("2", True), ("{ prompt = 2, completion = 0 }", False), ("0", False)):
+        (tmp_path / "prices.toml").write_text(f"[prices]\ncurrency = '€'\nm = {price}\n")
+        found = plan(made, "majority@3", "majority@1", [ONE, THREE], prices=tmp_path / "prices.toml")
+        assert found.table["price"].is_null().all() == unpriced  # 0 is a price
+        assert any("completion_tokens" in line for line in found.notes()) == unpriced
+    assert not plan(made, "majority@3", "majority@1", [ONE, THREE]).unpriced
 
 
 def test_the_curve_falls_and_crosses_the_difference_at_the_questions(made: Log) -> None:

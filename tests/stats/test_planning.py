@@ -77,6 +77,16 @@ def test_policies_that_agree_need_limits_that_leave_the_difference_out() -> None
     assert needed.number == needed.low == needed.high == 381
 
 
+@pytest.mark.parametrize(("units", "exact"), [(1_000, True), (123.4, False)])
+def test_what_a_rule_needs_of_clusters_is_an_estimate_and_rounded(units: float, exact: bool) -> None:
+    variance = replace(SETTLED, units=units)
+    needed = variance.questions_to_keep(-0.001, 0.02, 26_006, 0.95)
+    assert needed is not None
+    assert needed.number == 26_006
+    assert ("26,006" in needed.number_text) == exact
+    assert ("27,000" in needed.number_text) != exact
+
+
 def test_variances_by_hand() -> None:
     assert difference_variance(np.array([0.0, 1, 0, 1])).value == pytest.approx(1 / 3)  # 4 · .25 / 3
     # over clusters (0, 0) and (1, 1) sums are ∓1: (1 + 1) / 4 questions · 2 / 1

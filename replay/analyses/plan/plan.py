@@ -17,7 +17,7 @@ import polars as pl
 from replay.data.block import LogBlock
 from replay.data.contents import Contents, open_with_contents
 from replay.data.needs import Needs
-from replay.data.prices import GivenPrices, load_prices, logged_prices
+from replay.data.prices import GivenPrices, Prices, load_prices, logged_prices, missing_tokens
 from replay.engine.costs import AT, COSTS, GENERATED, costs_by_name, verification_costs
 from replay.policies.base import Evaluator, Policy, needs_of_policies
 from replay.policies.suite import ORDERS, suite
@@ -85,6 +85,8 @@ class QuestionPlan:
     simulated: bool
     currency: str = "price"
     """The heading of money."""
+    unpriced: str = ""
+    """Why there is no price, in words, where prices were given."""
 
     @property
     def aim_text(self) -> str:
@@ -156,6 +158,8 @@ class QuestionPlan:
             f"{100 * self.power:g} % power, {100 * self.level:g} % intervals; in brackets what 80 % of pilots like "
             f"these {counted(self.questions, 'question')} would range over. Costs are those of all the questions"
         )
+        if self.unpriced:
+            yield self.unpriced
         few = [one for one in self.designs if one.variance.is_small_pilot]
         if few:
             yield (
@@ -272,9 +276,14 @@ def plan(
         )
     pilot = designs[-1].variance.questions
     money = "price" if priced is None or not priced.currency else priced.currency
+    lacking = ""
+    if priced is not None and designs[-1].costs["price"] is None:
+        pools = {name for one in pair for name in one.slices(contents)}
+        lacking = next(filter(None, (missing_tokens(opened_log, priced, of) for of in (pools, contents.sizes))), "")
     return QuestionPlan(
-        (first, second), detect, level, power, pilot, tuple(designs), opened_log.name, opened_log.simulated, money
-    )
+        (first, second), detect, level, power, pilot, tuple(designs), opened_log.name, opened_log.simulated, money,
+        lacking,
+    )  # fmt: skip
 
 
 def _check_plan_arguments(first: str, second: str, detect: float, power: float, level: float) -> None:
@@ -315,7 +324,7 @@ def _pilots_of_designs(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Itera
             parts[size].append(correctness_of_policies(Evaluator(few, several if size == sizes[-1] else several[:2])))
             costs[size].append(_generation_costs(few, needs))
     values = {size: np.concatenate(chunks, axis=1) for size, chunks in parts.items()}
-    paid = {size: _mean_costs(np.concatenate(chunks)) for size, chunks in costs.items()}
+    paid = {size: _mean_costs(np.concatenate(chunks), replay_plan.prices) for size, chunks in costs.items()}
     whole = values[sizes[-1]]
     single = whole[2::2] - whole[3::2]
     moves = movable and bool(np.nanmax(single.std(axis=0), initial=0.0) > 0)
@@ -373,8 +382,9 @@ def _generation_costs(block: LogBlock, needs: Needs) -> np.ndarray:
     return costs
 
 
-def _mean_costs(costs: np.ndarray) -> dict[str, float | None]:
-    """The mean costs of a question by name; None where a cost is not logged."""
+def _mean_costs(costs: np.ndarray, prices: Prices | None) -> dict[str, float | None]:
+    """The mean costs of a question by name; None where a cost is not logged, or is 0 (which is a price)."""
     named = costs_by_name(costs.mean(axis=0))
     known = {name: float(named[name]) for name in COST_NAMES}
-    return {name: None if math.isnan(value) or not value else value for name, value in known.items()}
+    free = "price" if prices is not None else ""
+    return {name: None if math.isnan(value) or not (value or name == free) else value for name, value in known.items()}

@@ -41,7 +41,7 @@ class NeededQuestions:
     """The number of questions that show a difference, and its range; `high` None: perhaps no number suffices.
 
     `upper`: whether the number allows for a pilot that is too small to go by the estimate; `fewest`: what another rule
-    needs in any case.
+    needs in any case, where that is exact.
     """
 
     number: int
@@ -71,10 +71,10 @@ class NeededQuestions:
         unit = 1 if number == self.fewest else 10 ** max(len(str(number)) - 2, 0)
         return f"{towards(number / unit) * unit:,}"
 
-    def raised_to(self, number: int) -> NeededQuestions:
-        """The same numbers raised to at least `number`, which another rule needs."""
+    def raised_to(self, number: int, is_exact: bool = False) -> NeededQuestions:
+        """The same numbers raised to at least `number`, which another rule needs; `is_exact`: not by an estimate."""
         high = None if self.high is None else max(self.high, number)
-        most = max(self.fewest, number)
+        most = max(self.fewest, number * is_exact)
         return replace(self, number=max(self.number, number), low=max(self.low, number), high=high, fewest=most)
 
 
@@ -98,6 +98,11 @@ class DifferenceVariance:
     def is_small_pilot(self) -> bool:
         """Whether the pilot is too small to plan with its estimate of V."""
         return self.units < FEW_QUESTIONS or self.differing < FEW_PAIRS
+
+    @property
+    def _is_unclustered(self) -> bool:
+        """Whether each question is one of the units, so that as many as a rule needs of these is exact."""
+        return self.units >= self.questions
 
     @property
     def planning_variance(self) -> float:
@@ -142,7 +147,7 @@ class DifferenceVariance:
         low, high = map(_whole_questions, ends)
         if number is None or low is None:
             return None
-        return NeededQuestions(number, low, high, self.is_small_pilot).raised_to(agreeing)
+        return NeededQuestions(number, low, high, self.is_small_pilot).raised_to(agreeing, self._is_unclustered)
 
     def questions_to_keep(self, gain: float, allowed: float, fewest: int, level: float) -> NeededQuestions | None:
         """The number of questions that show a mean gain of the pilot, or that no loss is as large as is `allowed`: of
@@ -153,7 +158,7 @@ class DifferenceVariance:
         )
         if within is None or (better is not None and better.number < fewest):
             return None if within is None else better
-        return within.raised_to(fewest)
+        return within.raised_to(fewest, self._is_unclustered)
 
     def detectable(self, questions: float, *, level: float = 0.95, power: float = POWER, end: int = 0) -> float | None:
         """The smallest difference that so many questions show with a power; None above 1.
