@@ -131,7 +131,8 @@ def _policy_of_pool(facts: SuiteFacts, pool: SuitePool, name_start: str, traces:
 
 
 def _sample_table(pool: SuitePool, traces: int, **more: Any) -> Table:
-    return {"kind": "sample", "pool": pool.name, "max_traces": traces, **more}
+    fewer = {"on_missing": "use_available"} if pool.whole and not pool.even else {}
+    return {"kind": "sample", "pool": pool.name, "max_traces": traces, **fewer, **more}
 
 
 def _over_all_orders_key(pool: SuitePool) -> Table:
@@ -153,8 +154,8 @@ def _with_name(name: str, table: Mapping[str, Any]) -> Table:
 
 def _single_attempts(facts: SuiteFacts) -> Iterator[Table]:
     """Policies of one attempt, one for each pool; where traces stand for each other, their exact mean."""
-    for pool in facts.pools:
-        if pool.size == 1 or pool.whole or pool.positioned:
+    for pool in facts.pools_of_one_attempt:
+        if pool.size == 1 or pool.positioned:
             yield _with_name(facts.name_in_pool(pool, "first"), _one_attempt(pool))
         else:
             yield _with_name(facts.name_in_pool(pool, "one sample (mean)"), _one_attempt(pool) | {"expected": True})
@@ -162,7 +163,7 @@ def _single_attempts(facts: SuiteFacts) -> Iterator[Table]:
 
 def _vote_policies(facts: SuiteFacts) -> Iterator[Table]:
     for pool in facts.pools_to_vote_on(FEWEST_VOTES):
-        for traces in _powers_of_two(pool.size):
+        for traces in _caps(pool):
             yield _with_name(facts.name_in_pool(pool, f"majority@{traces}"), _vote_table(pool, traces))
         if pool.whole:
             continue
@@ -207,7 +208,7 @@ def _loop_policies(facts: SuiteFacts) -> Iterator[Table]:
 def _policies_by_verifier(facts: SuiteFacts, pool: SuitePool, scores: ScoreRange) -> Iterator[Table]:
     name, most = scores.verifier, pool.size
     reads = {"verifier": name} | ({"on_unscored": "skip"} if scores.gaps else {})
-    for traces in _powers_of_two(most):
+    for traces in _caps(pool):
         yield _policy_of_pool(
             facts, pool, f"best of {traces} by {name}", traces, **reads, select="best", **_over_all_orders_key(pool)
         )
@@ -231,10 +232,11 @@ def _gated_policies(facts: SuiteFacts) -> Iterator[Table]:
     steps = [
         (base, facts.name_in_pool(pool, f"majority@{pool.size}"), _vote_table(pool, pool.size))
         for pool in facts.pools_to_vote_on(FEWEST_VOTES)
-        for base in facts.pools
+        for base in facts.pools_of_one_attempt
         if base == pool or base.size == 1
     ]
-    steps += [(base, name, {"kind": "act", "base": base.name, **act}) for base, name, act in _revising_actions(facts)]
+    steps += [(base, name, {"kind": "act", "base": base.name, **act}) for base, name, act in _revising_actions(facts)
+              if base in facts.pools_of_one_attempt]  # fmt: skip
     for base, then, table in steps:
         other = table.get("pool", base.name) != base.name  # whose numbers are cascades
         for signal in (one for one in base.signals if one.quantiles is None or not other):
@@ -253,8 +255,11 @@ def _cascade_policies(facts: SuiteFacts, left_out: list[str]) -> Iterator[Table]
     """
     voting = {pool.name for pool in facts.pools_to_vote_on(FEWEST_VOTES)}
     sweeps = []
+    single = facts.pools_of_one_attempt
     for first, second in permutations([pool for pool in facts.pools if not pool.positioned], 2):
         votes = first.size == 1 and second.name in voting
+        if first not in single or not (votes or second in single):
+            continue
         if facts.may_cost_more(second, second.size if votes else 1, first) and (first.size == 1 or second.size > 1):
             scores = (*first.doubts, *(one for one in first.signals if one.quantiles is not None))
             sweeps.append([(first, second, votes, signal) for signal in scores])
@@ -358,6 +363,11 @@ def _buzz_policies(facts: SuiteFacts) -> Iterator[Table]:
             caps = [{"per_unit": cap} for cap in range(1, min(pool.unit_claims, MOST_OF_UNIT + 1))]
             yield _with_name(f"{before}claims of each unit", {**asks, "max_claims": caps})
         yield _with_name(f"{before}best in hindsight", {"kind": "best buzz", "pool": pool.name})
+
+
+def _caps(pool: SuitePool) -> list[int]:
+    """The numbers of traces up to which policies draw from a pool."""
+    return [pool.size] if pool.whole else _powers_of_two(pool.size)
 
 
 def _powers_of_two(most: int) -> list[int]:

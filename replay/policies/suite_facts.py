@@ -79,9 +79,10 @@ class GuessScores:
 class SuitePool:
     """A pool of first attempts: how many traces 95 % of its examples have, who scored them, and its signals.
 
-    `even`: whether every example has as many; `most`: the most that one of the log has. `positioned`: whether its
-    traces are guesses while a question unfolds, and `guesses` what their scores are. `doubts`: the scores of its first
-    trace. `paid`: mean cost of a trace, None where it is not known. `models`: those that wrote it.
+    `even`: whether every example has as many; `most`: the most that one of the log has. `whole`: whether it can't be
+    cut short; `size` is then the most of an example. `positioned`: whether its traces are guesses while a question
+    unfolds, and `guesses` what their scores are. `doubts`: the scores of its first trace. `paid`: mean cost of a trace,
+    None where it is not known. `models`: those that wrote it.
     """
 
     name: str
@@ -146,6 +147,11 @@ class SuiteFacts:
         """The pools of at least `fewest` traces whose answers can be voted on; guesses with a position cannot."""
         return [pool for pool in self.pools if pool.size >= fewest and not (pool.opaque or pool.positioned)]
 
+    @property
+    def pools_of_one_attempt(self) -> list[SuitePool]:
+        """The pools of which the first trace alone can be replayed: not those that can't be cut short."""
+        return [pool for pool in self.pools if pool.size == 1 or not pool.whole]
+
     def name_in_pool(self, pool: SuitePool, what: str) -> str:
         """The name of a policy: `what`, and the pool's name if another pool has as many traces."""
         if what == "first":
@@ -189,7 +195,7 @@ def read_facts(
     if where is None and has_test(columns.get("split")):
         examples = examples.filter(pl.col("split") == "test")
     traces = traces.join(examples.lazy().select("example_id"), on="example_id", how="semi")
-    sizes, uneven, short = _pool_sizes_and_warnings(log, traces, examples)
+    sizes, uneven, short = _pool_sizes_and_warnings(log, traces, examples, contents.whole)
     scores, left_out, skipped = _score_ranges(log, contents, traces, sizes)
     signals = _doubt_signals(log, contents, traces)
     doubts, gaps = _doubt_scores(log, contents, traces) if contents.verifiers and len(sizes) > 1 else ({}, [])
@@ -286,10 +292,10 @@ def _trace_columns(contents: Contents) -> list[str]:
 
 
 def _pool_sizes_and_warnings(
-    log: Log, traces: pl.LazyFrame, examples: pl.DataFrame
+    log: Log, traces: pl.LazyFrame, examples: pl.DataFrame, whole: frozenset[str]
 ) -> tuple[dict[str, int], frozenset[str], list[str]]:
-    """How many traces 95 % of each pool's examples have; the pools where others have more or fewer; a line for each
-    pool with more.
+    """How many traces 95 % of each pool's examples have, or one has where pools are replayed `whole`; the pools where
+    others have more or fewer; a line for each pool with more.
     """
     counts = traces.group_by("pool", "example_id").agg(traces=pl.len())
     least = pl.col("traces").quantile(1 - MIN_SHARE, "lower").cast(pl.Int64)
@@ -297,7 +303,8 @@ def _pool_sizes_and_warnings(
         size=least, fewest=pl.col("traces").min(), most=pl.col("traces").max(),
         short=(pl.col("traces") <= least).sum(), examples=pl.len(),
     )  # fmt: skip
-    frame = collect(sizes.sort("pool"), log)
+    entire = pl.col("pool").is_in(sorted(whole))
+    frame = collect(sizes.sort("pool").with_columns(size=pl.when(entire).then("most").otherwise("size")), log)
     groups = _longer_pools_advice(log, counts, examples, frame) if "dataset" in examples.columns else {}
     uneven = frame.filter(pl.col("fewest") < pl.col("most"))["pool"]
     lines = [

@@ -160,6 +160,23 @@ def test_rows_outside_the_test_split_are_marked_where_a_policy_verifies(tmp_path
     assert not voting.notes
 
 
+def test_a_pool_that_cannot_be_cut_short_is_taken_whole(tmp_path: Path) -> None:
+    """Of a beam's four traces, and of beams of three or four: no policy cuts them, and none is dropped."""
+    whole = ["majority@4", "best of 4 by v", "weighted vote of 4 by v"]
+    sizes = {f"e{i:02}": 3 + (i % 4 > 0) for i in range(20)}
+    beams = {"even": POOL, "uneven": {name: POOL["e1"][4 - size :] for name, size in sizes.items()}}
+    for name, pool in beams.items():
+        pools = {"beam": pool, "one": {example: [("A", None)] for example in pool}}
+        made = log(tmp_path / name, pools, dict.fromkeys(pool, "A"), pools={"beam": {"prefix": False}})
+        suite = tb.suite(made)
+        assert [one for one in policies_of(suite) if one in whole] == whole
+        assert not suite.left_out
+        beam = {policy: keys for policy, keys in policies_of(suite).items() if keys.get("pool") == "beam"}
+        assert {keys["max_traces"] for keys in beam.values()} == {4}
+        result = tb.run(made, suite, resamples=20)
+        assert {policy.name for policy in result.policies} == set(policies_of(suite))
+
+
 @pytest.mark.parametrize("seed", seeds(4, 12))
 def test_it_replays_on_any_log(seed: int, tmp_path: Path) -> None:
     """Nothing is refused; what is dropped has fewer than the 95 % of examples that the suite asks for."""
