@@ -288,6 +288,11 @@ def test_all_traces_and_places_are_taken_where_they_are_asked_for(log: Log, monk
     assert (few.measured, len(few.places)) == (25, 1)
     remarked(few.notes, "traces_left_out", "`--most 0`", " wide")
     remarked(few.notes, "places_left_out", "1 of 2", "`--positions 0`", " wide")
+    part = replace(studies[0], ablations=few)
+    for sheet in (one for one in ABLATION_SHEETS if one.name in ("locations", "temperatures", "training_sizes")):
+        told = [line for note in sheet.notes if callable(note) for line in note(part)]
+        remarked(told, "traces_left_out")
+        remarked(told, "places_left_out")
     studies = study_log(log, replace(ASKED, most=0, positions=0))
     every = ablations_of(studies[0], studies)
     assert every.measured > 25

@@ -30,7 +30,7 @@ from replay.studies.latent.verdicts import (
 )
 from toolkit.errors import counted
 from toolkit.log.describe.verifier_quality import BEST
-from toolkit.show import Number, TableColumn, remark
+from toolkit.show import Number, TableColumn, code_of, remark
 
 WORK = PublishedWork(
     "lilave",
@@ -201,12 +201,18 @@ BY_MODEL = Sheet[LatentStudy](
 )  # fmt: skip
 
 
+def _notes_on_what_is_left_out(study: LatentStudy) -> Iterator[str]:
+    """Says which places and traces the further fits leave out, and how wide intervals then are."""
+    return (note for note in study.ablations.notes if code_of(note) in ("places_left_out", "traces_left_out"))
+
+
 def _notes_on_measured_traces(study: LatentStudy) -> Iterator[str]:
     """Says what the further fits are and how many traces they are measured on."""
     ablations = study.ablations
     if ablations.measured:
         verifier = f"a verifier here is the mean of classifiers of one place each, {len(ablations.places)} at most"
         yield f"{verifier}, which is not `{study.main.verifier}`; measured on {ablations.measured:,} traces"
+        yield from _notes_on_what_is_left_out(study)
 
 
 SAME_MODEL, OTHER_MODEL = "phi_lilave_auc", "llama_lilave_auc"
@@ -448,7 +454,8 @@ def _ablation_sheet(
 
     def missing_notes(study: LatentStudy) -> Sequence[str]:
         reason, measured = study.ablations.missing.get(missing), study.ablations.measured
-        count = [f"measured on {measured:,} traces"] if measured and missing in what.FITTED else []
+        left_out = _notes_on_what_is_left_out(study) if printed else []
+        count = [f"measured on {measured:,} traces", *left_out] if measured and missing in what.FITTED else []
         return count if reason is None else [f"no rows: {reason}"]
 
     return Sheet(
@@ -532,7 +539,6 @@ ABLATION_SHEETS = (
         "temperatures", "Transfer between temperatures: mean AUC of classifiers of one place each", ("trained at",),
         _temperature_columns, _temperature_rows, what.TEMPERATURES,
         "each row is fitted on training rows of its own temperature, of each as many, drawn by the seed",
-        lambda study: study.ablations.notes[1:],
     ),
     _ablation_sheet(
         "carried_over", "What is lost by a verifier from elsewhere", ("what", "trained on", "instead of"),
