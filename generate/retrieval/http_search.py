@@ -115,10 +115,10 @@ class _HttpSearch:
             reply = self._pool.request(one.method, url, headers=secret, **content)
         except HTTPError as error:
             reason = " ".join(str(getattr(error, "reason", None) or error).split())
-            raise EngineError(f"`{self.place}`: no answer from {_host(url)}: {reason}", code="connection") from None
+            raise EngineError(f"`{self.place}`: no answer from {_host(url)}: {reason}", code="server") from None
         if reply.status >= 300:
             raise EngineError(
-                f"`{self.place}`: {_host(url)} answered {reply.status}: {_excerpt(reply.data)}", code="connection"
+                f"`{self.place}`: {_host(url)} answered {reply.status}: {_excerpt(reply.data)}", code="server"
             )
         return self._results(reply.data, request, time.perf_counter() - began)
 

@@ -114,12 +114,12 @@ def test_busy_and_broken_servers_are_asked_again() -> None:
 
 
 BROKEN: dict[str, tuple[Answer, str, str]] = {
-    "500": ((500, {}, b"out of order"), "connection", "500"),
-    "404": ((404, {}, b"<html>nothing here</html>"), "connection", "nothing here"),
+    "500": ((500, {}, b"out of order"), "server", "500"),
+    "404": ((404, {}, b"<html>nothing here</html>"), "server", "nothing here"),
     "HTML": ((200, {}, b"<html>log in</html>"), "format", "log in"),
     "nothing": ((200, {}, b""), "format", "JSON"),
     "another form": ((200, {}, b'{"items": []}'), "format", "`items`"),
-    "dropped": ((0, {}, b""), "connection", "127.0.0.1"),
+    "dropped": ((0, {}, b""), "server", "127.0.0.1"),
 }
 
 
@@ -141,7 +141,7 @@ def test_a_server_that_is_silent_is_not_waited_for() -> None:
 
     with server(slow) as (address, _):
         began = time.monotonic()
-        with refuses("connection", "`search.web`"):
+        with refuses("server", "`search.web`"):
             search(HttpSearch(url=f"{address}?q={{{{query}}}}", retries=0, timeout_s=0.2, **PLACES))
         assert time.monotonic() - began < 1.4
 
