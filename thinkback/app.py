@@ -31,6 +31,7 @@ from thinkback.commands import (
     gates,
     generate,
     import_,
+    listen,
     merge,
     plan,
     query,
@@ -109,7 +110,7 @@ OPTIONS = {"n_folds": "--folds", "allow_keys": "--allow-key", "settings": "--set
 
 PANELS = {
     "Begin here": ("import", "report", "replay", "tune"),
-    "Make a log": ("generate", "train", "fit", "simulate"),
+    "Make a log": ("generate", "listen", "train", "fit", "simulate"),
     "Look after a log": ("describe", "query", "validate", "seal", "merge", "export"),
     "Write and follow policies": ("suite", "check", "explain", "curves", "frontier", "plan"),
     "Show a result": ("dashboard", "compare", "figure"),
@@ -233,8 +234,9 @@ for name in import_.FORMATS:
 exporting = _command_group("export", "Write a log in a foreign format.")
 _add_commands(exporting, export.table, export.recovery, export.replay, export.predictions, path="export")
 _add_commands(
-    app, train.train, generate.generate, fit.fit, simulate.simulate, validate.validate, describe.describe, query.query,
-    seal.seal, merge.merge, suite.suite, suite.check, replay.replay, report.report, dashboard.dashboard,
+    app, train.train, generate.generate, listen.listen, fit.fit, simulate.simulate, validate.validate,
+    describe.describe, query.query, seal.seal, merge.merge, suite.suite, suite.check, replay.replay, report.report,
+    dashboard.dashboard,
     compare.compare, figure.figure, curves.curves, frontier.frontier, explain.explain, fit_verifier.fit_verifier,
     gates.fit_gate, gates.transfer,
     tune.tune, plan.plan,

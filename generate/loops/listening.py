@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 from generate.engines.base import Completion
 from generate.loops.loop import Loop, PromptFields
 from generate.loops.meanings import ENTAILS
-from generate.loops.requests import Ask, Example, Paid, RefusedError, Results, Row, Score, Search, Steps, Together
+from generate.loops.requests import Ask, Example, Hear, Paid, RefusedError, Results, Row, Score, Search, Steps, Together
 from generate.loops.unfolding import UnfoldingText, names_in
-from toolkit.errors import InvalidError, RequiredError, quote
+from toolkit.errors import ConflictError, InvalidError, RequiredError, quote
 from toolkit.log.contract.manifest import SEES
 from toolkit.settings import setting
 
@@ -39,6 +39,7 @@ _COSTS = ("calls", "prompt_tokens", "completion_tokens", "latency_s", "device_s"
 _YES = re.compile(r"\W*yes\b", re.IGNORECASE)
 MOST_POSITIONS = 2_000
 """Positions of a text at which an extractor runs, as bounds of its requests have it."""
+MOST_WORDS = 2**31
 
 
 def verdict_of(text: str) -> str:
@@ -92,13 +93,21 @@ class _Claim:
 
 @dataclass
 class _Listened:
-    """What was heard of a text so far: its claims with their last verdicts."""
+    """What was heard of a text so far: its claims with their last verdicts. known: the whole text, empty where nobody
+    knows it before it is revealed.
+    """
 
     example: Example
+    known: UnfoldingText
     text: UnfoldingText
     claims: list[str] = field(default_factory=list)
     verdicts: dict[str, str] = field(default_factory=dict)
     count: int = 0
+
+    @property
+    def whole(self) -> UnfoldingText:
+        """The whole text, where it is known before it is revealed, else what was heard."""
+        return self.known if self.known.text else self.text
 
     def add(self, claims: Sequence[str]) -> list[str]:
         """Adds the claims that are new, and returns these."""
@@ -159,51 +168,58 @@ class Listening(Loop):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.extract == SENTENCES and self.every != SENTENCES:
+            raise ConflictError(
+                "where sentences are claims (`extract`), the extractor runs after each: leave out `every`"
+            )
         for key, need in ((ENTAILMENT, "meaning"), (PROMPT, "match_prompt")):
             if self.match == key and getattr(self, need) is None:
                 raise RequiredError(f"`match` is `{key}`: name `{need}`")
 
     def run(self, example: Example) -> Steps:
-        heard = _Listened(example, UnfoldingText(example.fields["question"]))
+        heard = _Listened(example, UnfoldingText(example.fields["question"]), UnfoldingText(""))
+        while (yield from self._hear_next(heard)):
+            yield from self._check_all(heard, (yield from self._stream_claims(heard)))
         length = len(heard.text.words)
-        for position in self.positions(heard.text):
-            yield from self._check_all(heard, (yield from self._stream_claims(heard, position)))
         for _ in range(self.revisions if self.revise_prompt is not None and length else 0):
             number = heard.next_number()
-            paid = yield from self._ask(heard, str(self.revise_prompt), self.extract_engine)
+            whole = {"question": heard.text.text}
+            paid = yield from self._ask(heard, str(self.revise_prompt), self.extract_engine, **whole)
             new = heard.add(claims_of(paid.text)[:1])
             yield from self._check_all(heard, [_Claim(number, "".join(new), REVISION, length, {}, (paid,))])
             if not new:
                 return
 
-    def positions(self, text: UnfoldingText) -> Sequence[int]:
-        """The words at which the extractor runs, the last one of the text always among them."""
-        length = len(text.words)
-        if not length or self.every == END:
-            return [length] if length else []
-        if self.every == SENTENCES:
-            return text.last_words
-        return [*range(int(self.every), length, int(self.every)), length]
+    def _hear_next(self, heard: _Listened) -> Steps:
+        """Listens up to the next word at which the extractor runs, the last one of the text always among them. Returns
+        whether there is one.
+        """
+        before = len(heard.text.words)
+        more = None if self.every == SENTENCES else MOST_WORDS if self.every == END else int(self.every)
+        heard.text = UnfoldingText((yield Hear(before, more)))
+        return len(heard.text.words) > before
 
-    def _stream_claims(self, heard: _Listened, position: int) -> Steps:
+    def _stream_claims(self, heard: _Listened) -> Steps:
         """The claims of a position, and one without text where the extractor named no further one."""
-        place = heard.text.sentence_of(position)
-        sentence = heard.text.sentence(place)
-        words = sentence.split()
-        unit = {"unit": place, "unit_words": len(words), "unit_entities": names_in(words)} if self.every != END else {}
+        position, whole = len(heard.text.words), heard.whole
+        place, sentence = whole.sentence_of(position), whole.begun_sentence(position)
+        unit: dict[str, int] = {}
+        if self.every == SENTENCES or (self.every != END and whole is not heard.text):
+            words = whole.sentence(place).split()
+            unit = {"unit": place, "unit_words": len(words), "unit_entities": names_in(words)}
         claims = list[_Claim]()
-        for text, paid in (yield from self._named_claims(heard, position, heard.text.begun_sentence(position))):
+        for text, paid in (yield from self._named_claims(heard, sentence)):
             claims.append(_Claim(heard.next_number(), text, STREAM, position, unit, paid))
         return claims
 
-    def _named_claims(self, heard: _Listened, position: int, sentence: str) -> Steps:
+    def _named_claims(self, heard: _Listened, sentence: str) -> Steps:
         """(claim, what naming it cost) in order; a last one of no words where the extractor named none."""
         if self.extract == SENTENCES:
-            new = [sentence] if position in heard.text.last_words and sentence not in heard.claims else []
+            new = [sentence]
             return [*((one, ()) for one in heard.add(new)), ("", ())]
         claims: list[tuple[str, tuple[Paid, ...]]] = []
         while len(heard.claims) < self.claims:
-            revealed = {"revealed": heard.text.revealed(position), "sentence": sentence}
+            revealed = {"revealed": heard.text.text, "sentence": sentence}
             reply = yield from self._ask(heard, self.prompt, self.extract_engine, **revealed)
             room = self.claims - len(heard.claims) if self.one_shot else 1
             new = heard.add(claims_of(reply.text)[:room])

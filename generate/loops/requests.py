@@ -2,9 +2,9 @@
 
 A loop is a generator of one example. It yields requests and is sent their answers: an `Ask` gives a tuple of
 completions, a `Search` gives `Results`, a `Score` or a `Verify` gives `Scores`, a `Read` gives an answer, `Passages`
-and `Neighbours` give what a corpus has, a `Together` gives what each of its loops returned. It yields its rows, too, or
-returns them. It keeps no state elsewhere and draws no number but from its seed, since a run that goes on sends it the
-same answers again.
+and `Neighbours` give what a corpus has, a `Hear` a text as far as it is revealed, a `Together` what each of its loops
+returned. It yields its rows, too, or returns them. It keeps no state elsewhere and draws no number but from its seed,
+since a run that goes on sends it the same answers again.
 """
 
 from __future__ import annotations
@@ -97,6 +97,16 @@ class Read:
 
     text: str | None
     cut: bool = False
+
+
+@dataclass(frozen=True)
+class Hear:
+    """A request for the example's text up to `more` words after the first `after`, or, without a number, up to the next
+    end of a sentence. Its answer: the text so far, which has no further words where it has ended. It costs nothing.
+    """
+
+    after: int
+    more: int | None = None
 
 
 @dataclass(frozen=True)

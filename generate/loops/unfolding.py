@@ -38,6 +38,14 @@ class UnfoldingText:
         """The text up to so many words."""
         return self.text[: self.ends[position - 1]] if position else ""
 
+    def next_position(self, after: int, more: int | None) -> int:
+        """The word up to which it is revealed next: `more` words after the first `after`, or the end of a sentence; the
+        last one where there are fewer.
+        """
+        if more is not None:
+            return min(after + more, len(self.words))
+        return next((last for last in self.last_words if last > after), len(self.words))
+
     @cached_property
     def last_words(self) -> tuple[int, ...]:
         """The number of the last word of each sentence; a text without an end of a sentence is one."""

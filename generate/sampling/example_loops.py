@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 from generate.engines.base import Call, Completion
@@ -23,6 +23,7 @@ from generate.journal.queue import BESIDE, JournalCall
 from generate.loops.requests import (
     Ask,
     Example,
+    Hear,
     Neighbours,
     Passages,
     Read,
@@ -37,6 +38,7 @@ from generate.loops.requests import (
     Trace,
     Verify,
 )
+from generate.loops.unfolding import UnfoldingText
 from generate.recipes.recipe import AnswerSettings, LoopStep, Recipe, seed_of
 from generate.sampling.context import PreparedExample
 from generate.sampling.samples import FINALIZER, call_key, is_readable_answer, read_normal_answers
@@ -164,9 +166,19 @@ class _NextWork:
     services: dict[tuple[str, str], list[_Service]] = field(default_factory=lambda: defaultdict(list))
 
 
+def revealed_text(example: PreparedExample, request: Hear) -> str:
+    """The text of an example that is known, up to where a request asks for it."""
+    text = _unfolding(example.fields["question"])
+    return text.revealed(text.next_position(request.after, request.more))
+
+
+_unfolding = lru_cache(maxsize=256)(UnfoldingText)
+
+
 class ExampleLoops:
     """The loops of a recipe, example by example. record: stores events; forgiving: whether a loop that fails is ended
-    and counted; final: whether nothing is asked any more, and rows are held.
+    and counted; final: whether nothing is asked any more, and rows are held; reveal: gives a text as far as a request
+    asks for it, by default the example's; note_row: is given each row when a loop yields it.
     """
 
     def __init__(
@@ -177,15 +189,21 @@ class ExampleLoops:
         *,
         forgiving: bool = False,
         final: bool = False,
+        reveal: Callable[[PreparedExample, Hear], str] | None = None,
+        note_row: Callable[[Trace | Row], None] | None = None,
     ):
         self.recipe, self.services, self.record, self._steps = recipe, services, record, RecipeSteps(recipe)
         self.forgiving, self.final = forgiving, final
+        self.reveal, self.note_row = reveal or revealed_text, note_row
         self.workers = Workers()
         self._kinds: Mapping[type, Callable[[_RunningLoop, Any, _NextWork], None]] = {
             JournalCall: self._ask_missing_samples,
             Read: lambda strand, request, due: due.reading.append((strand, request)),
             Passages: self._answer_by_corpus,
             Neighbours: self._answer_by_corpus,
+            Hear: lambda strand, request, due: due.ready.append(
+                (strand, self.reveal(strand.example.prepared, request))
+            ),
             Together: self._run_together,
             Ask: self._ask_engine,
             Trace: self._take_row,
@@ -359,6 +377,8 @@ class ExampleLoops:
         self._check_row(strand, row)
         if self.final:
             strand.rows.append(row)
+        if self.note_row is not None:
+            self.note_row(row)
         due.ready.append((strand, None))
 
     def _check_row(self, strand: _RunningLoop, row: Any) -> None:
@@ -533,7 +553,9 @@ class ExampleLoops:
             )
 
 
-REQUESTS = ("Ask", "Search", "Score", "Verify", "Read", "Passages", "Neighbours", "Together", "Trace", "Row")
+REQUESTS = (
+    "Ask", "Search", "Score", "Verify", "Read", "Passages", "Neighbours", "Hear", "Together", "Trace", "Row",
+)  # fmt: skip
 
 
 def _raise_rule_error(strand: _RunningLoop, line: str) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,16 @@ import polars as pl
 import pytest
 
 import replay
+from generate.engines.base import Call
 from generate.loops.listening import claims_of, stated_confidence, verdict_of
 from generate.loops.unfolding import UnfoldingText, names_in
-from generate.recipes.recipe import load_recipe
+from generate.recipes.recipe import EngineSettings, load_recipe
+from generate.sampling.live import LiveText, listen, listening_step
 from replay.kinds.buzz import Buzz
 from tests.errors import refuses
 from tests.generate.test_queue import Moments
-from tests.loops.listening import Plain, checks_of, go, write_listening
+from tests.loops.listening import Plain, Scripted, checks_of, go, write_listening
+from thinkback.commands.listen import listen as command
 from toolkit.log import collect, validate_log
 
 FILES = {"query_prompt": "query.txt", "filter_prompt": "filter.txt", "revise_prompt": "revise.txt"}
@@ -30,7 +34,7 @@ KEYS: dict[str, dict[str, Any]] = {
     "stated": {**FILES, "confidence": "stated", "filter_prompt": "filter.txt"},
     "entailment": {"match": "entailment", "meaning": "three"},
     "prompt": {"match": "prompt", "match_prompt": "match.txt", "revise_prompt": "revise.txt"},
-    "sentences": {"extract": "sentences", "revise_prompt": "revise.txt", "every": 3},
+    "sentences": {"extract": "sentences", "revise_prompt": "revise.txt"},
     "no revisions": {"revise_prompt": "revise.txt", "revisions": 0},
 }
 ORDER = ["claim", "round"]
@@ -175,10 +179,75 @@ def test_claims_of_replies() -> None:
 
 @pytest.mark.parametrize(
     ("keys", "code", "name"),
-    [({"match": "entailment"}, "required", "`meaning`"), ({"match": "prompt"}, "required", "`match_prompt`"),
+    [({"extract": "sentences", "every": 3}, "conflict", "`every`"), ({"match": "entailment"}, "required", "`meaning`"),
+     ({"match": "prompt"}, "required", "`match_prompt`"),
      ({"every": "never"}, "invalid", "every"), ({"every": 0}, "invalid", "every"), ({"sees": "x"}, "unknown", "sees")],
 )  # fmt: skip
 def test_settings_that_do_not_fit(keys: dict[str, Any], code: str, name: str, tmp_path: Path) -> None:
     path = write_listening(tmp_path, **keys)
     with refuses(code, name):
         load_recipe(path)
+
+
+@pytest.mark.parametrize("name", [*KEYS][1:4] + ["shown verdicts"])
+def test_a_text_that_is_piped_has_the_checks_of_the_log(name: str, tmp_path: Path) -> None:
+    """But for seconds, and the words of units where they are not known in time."""
+    recipe = write_listening(tmp_path, 4, **KEYS[name])
+    log = go(recipe, tmp_path / "log")
+    logged, read = checks_of(log), load_recipe(recipe)
+    step = listening_step(read, None)
+    names = ("claim", "round", "stage", "position", "verdict", "confidence", "queries", "claim_text", "evidence")
+    for example, text in collect(log.scan("examples", ["example_id", "question"])).rows():
+        rows: list = []
+        listen(read, step, LiveText(StringIO(text)), rows.append, lambda _: Scripted(3, lambda *_: None))
+        wanted = logged.filter(example_id=example).sort(ORDER).rows(named=True)
+        live = [{key: row.columns.get(key) for key in names} for row in rows]
+        assert live == [{key: row.get(key) for key in names} for row in wanted]
+
+
+def test_policies_act_live_as_in_replay(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, file = write_listening(tmp_path, 4, **KEYS["all prompts"]), tmp_path / "buzz.toml"
+    file.write_text(
+        '[[policy]]\nname = "sure"\nkind = "buzz"\nconfidence = [0.0, 0.5, 0.9]\n'
+        '[[policy]]\nname = "clock"\nkind = "buzz"\nwords_per_second = 100.0\n'
+    )
+    log = go(recipe, tmp_path / "log")
+    outcomes = replay.run(log, file, resamples=20).outcomes.collect()
+    monkeypatch.setattr(EngineSettings, "opened", lambda *_: Scripted(3, lambda *_: None))
+    acted = 0
+    for example, text in collect(log.scan("examples", ["example_id", "question"])).rows():
+        (tmp_path / "text.txt").write_text(text)
+        command(str(recipe), file, tmp_path / "text.txt")
+        lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("**")]
+        of_text = outcomes.filter(example_id=example).select("policy", "answer", "position")
+        for policy, answer, position in of_text.rows():
+            (line,) = [one for one in lines if f": {policy} says" in one]
+            assert line.endswith(answer)
+            if answer == "refuted" and policy != "clock":
+                assert line.startswith(f"** word {position}:")
+                acted += 1
+    assert acted > 2
+
+
+def test_words_are_heard_as_they_come(tmp_path: Path) -> None:
+    """The extractor is asked before the words after its position have come."""
+    recipe = write_listening(tmp_path, 1, ["A river. Gold"], every=1, max_rounds=1)
+    heard, asked = list[str](), list[str]()
+
+    class Slow(StringIO):
+        def read(self, size: int | None = -1) -> str:
+            heard.append(super().read(size))
+            return heard[-1]
+
+    class Asked(Scripted):
+        def submit(self, call: Call) -> None:
+            asked.append("".join(heard))
+            super().submit(call)
+
+    read = load_recipe(recipe)
+    text = LiveText(Slow("One two. three"))
+    listen(read, listening_step(read, None), text, lambda _: None, lambda _: Asked(1, lambda *_: None))
+    assert asked[0] == "One "
+    assert "One two. " in asked
