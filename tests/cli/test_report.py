@@ -237,6 +237,13 @@ def test_findings_that_rest_on_order_say_where_it_matters(made: LogReport) -> No
     assert not [one for section in made.sections for one in section.sentences if code_of(one) == "not_exchangeable"]
 
 
+def test_what_is_cheapest_needs_a_baseline(made: LogReport) -> None:
+    alone = replace(made.result, summariser=replace(made.result.summariser, baseline=None))
+    order = made.description.order.with_columns(trend_z=pl.lit(4.0))
+    findings = _report_sections(alone, replace(made.description, order=order), None, (), ())
+    assert "cheapest" not in {section.code for section in findings}
+
+
 def test_calls_of_several_pools_are_not_compared_as_costs(made: LogReport) -> None:
     told = replace(made.result.statistics, notes=(warning(UNLIKE_CALLS, "calls differ"),))
     same, result = made.result.same_questions(), replace(made.result, statistics=told, notes=told.notes)

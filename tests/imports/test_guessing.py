@@ -259,6 +259,15 @@ def test_a_winner_that_is_not_understood_has_its_cure(tmp_path: Path, row: dict[
         imported(tmp_path, path)
 
 
+@pytest.mark.parametrize("settings", [(), ("traces.answer=chosen",)])
+def test_preferences_have_a_cure_that_fits(tmp_path: Path, settings: tuple[str, ...]) -> None:
+    """An output that was preferred is no gold: each of the two is a trace with its verdict."""
+    rows = [{"prompt": TRUTH.question(i), "chosen": f"It is {i}.", "rejected": f"It is {i + 1}."} for i in range(N)]
+    path = json_lines(tmp_path / "preferences.jsonl", rows)
+    with refuses("unsuitable", "chosen", "rejected", "[[traces]]", "correct"):
+        imported(tmp_path, path, settings=settings)
+
+
 @pytest.mark.parametrize("reply", ["text", "response"])
 def test_gold_beside_samples_with_answers_of_their_own(tmp_path: Path, reply: str) -> None:
     """Gold called `answer`, unless it is what most samples of nearly all questions say: then it may be their vote."""

@@ -148,7 +148,7 @@ def _report_sections(
             *_best_policy_sentences(result, results), *_another_run_sentences(result, same, result.leader),
         ],
         ("gain", "Against one attempt"): [*_gain_sentences(result, results), *_gain_in_another_run(result, same)],
-        ("cheapest", f"Cheapest within a point of {result.baseline}"): [
+        ("cheapest", f"Cheapest within a point of {result.baseline}"): [] if result.baseline is None else [
             *_cheapest_policy_sentence(result, results), *ordered,
         ],
         ("apart", "What this log can tell apart"): [*_detectable_difference_sentence(result, results)],

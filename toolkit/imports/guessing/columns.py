@@ -209,7 +209,36 @@ def setting_text(key: str, value: object) -> str:
 
 BETTER = ("winner", "preference", "preferred")
 """What judges of pairs call the column that says which of two outputs is better."""
+_PREFERRED = ("chosen", "rejected")
+"""What data of preferences call the output that was preferred, and the other."""
 _TIES = {"tie", "draw", "both", "neither", "equal", "bothbad", "both_bad", "tie_bothbad"}
+
+
+def better_text(columns: Columns) -> str | None:
+    """What to write where a column says which of several outputs is better, but not in a form that is read."""
+    judge = next((one for one in columns.every if plain_name(one.name.rpartition(".")[2]) in BETTER), None)
+    if judge is None:
+        return _preferences_text(columns)
+    if judge.values.dtype.is_integer() and not all(one.opened for one in columns.every):
+        first, second = (setting_text("traces.correct", f"element{add} = {judge.value}") for add in ("", " + 1"))
+        return f"`{judge.value}` says which output is better: write {first} where it counts from 0, {second} from 1"
+    return (
+        f"`{judge.value}` says which of several outputs is better: give a mapping with --map that has a table"
+        f" [[traces]] for each, with its `text` and `correct = \"{judge.value} = 'NAME'\"`"
+    )
+
+
+def _preferences_text(columns: Columns) -> str | None:
+    """What to write where each row has an output that was preferred, and one that was not; None where none has."""
+    values = {plain_name(one.name): one.value for one in columns.every}
+    if not all(name in values for name in _PREFERRED):
+        return None
+    better, worse = (values[name] for name in _PREFERRED)
+    return (
+        f"`{better}` and `{worse}` are two outputs, the first of which was preferred: give a mapping with --map that"
+        ' has a table [[traces]] for each, with its `text`, `sample_index = "0"` or `"1"`, and'
+        ' `correct = "true"` or `"false"`'
+    )
 
 
 def rival_outputs(columns: Columns) -> tuple[Column, list[tuple[Column, Column | None, str, str]]] | None:

@@ -18,12 +18,12 @@ from toolkit.errors import AmbiguousError, UnsuitableError, listed
 from toolkit.imports.guessing import answers as reading
 from toolkit.imports.guessing.amounts import put_amounts, put_column, put_verifiers
 from toolkit.imports.guessing.columns import (
-    BETTER,
     NUMBERED,
     Column,
     Columns,
     agreeing_column,
     as_texts,
+    better_text,
     check_python_lists,
     columns_by_model,
     columns_of,
@@ -596,7 +596,7 @@ def _put_answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _OutputCo
     has_text = out.text is not None or draft.is_given("traces.text")
     has_verdict = out.verdict is not None or draft.is_given("traces.correct")
     judged = out.gold is not None or draft.is_given("examples.gold") or has_verdict
-    better = None if judged else _better_text(columns)
+    better = None if judged else better_text(columns)
     if not has_answer and not has_text and not has_verdict:
         raise UnsuitableError(better or _no_output_text(out, columns))
     source = out.answer or out.text
@@ -651,20 +651,6 @@ def _unjudged_text(columns: Columns, out: _OutputColumns) -> str:
         "nothing says which answers are right: there is neither gold nor a verdict; write"
         f" {setting_text('examples.gold', 'COLUMN')} or {setting_text('traces.correct', 'COLUMN')}, or name a file with"
         f" ids and gold beside it{questions}"
-    )
-
-
-def _better_text(columns: Columns) -> str | None:
-    """What to write where a column says which of several outputs is better, but not in a form that is read."""
-    judge = next((one for one in columns.every if plain_name(one.name.rpartition(".")[2]) in BETTER), None)
-    if judge is None:
-        return None
-    if judge.values.dtype.is_integer() and not all(one.opened for one in columns.every):
-        first, second = (setting_text("traces.correct", f"element{add} = {judge.value}") for add in ("", " + 1"))
-        return f"`{judge.value}` says which output is better: write {first} where it counts from 0, {second} from 1"
-    return (
-        f"`{judge.value}` says which of several outputs is better: give a mapping with --map that has a table"
-        f" [[traces]] for each, with its `text` and `correct = \"{judge.value} = 'NAME'\"`"
     )
 
 
