@@ -259,6 +259,16 @@ def test_a_winner_that_is_not_understood_has_its_cure(tmp_path: Path, row: dict[
         imported(tmp_path, path)
 
 
+def test_columns_of_examples_are_given_beside_guessed_ones(tmp_path: Path) -> None:
+    rows = [
+        {"id": i, "question": TRUTH.question(i), "gold": str(i), "sample": k, "answer": str(i + k),
+         "difficulty": "ab"[i % 2], "router": i / N}
+        for i in range(N) for k in range(2)
+    ]  # fmt: skip
+    made = imported(tmp_path, json_lines(tmp_path / "made.jsonl", rows), settings=("examples.extra.router=router",))
+    assert {"difficulty", "router"} <= set(made.columns("examples"))
+
+
 @pytest.mark.parametrize("settings", [(), ("traces.answer=chosen",)])
 def test_preferences_have_a_cure_that_fits(tmp_path: Path, settings: tuple[str, ...]) -> None:
     """An output that was preferred is no gold: each of the two is a trace with its verdict."""

@@ -57,7 +57,8 @@ def mapping_text(draft: Draft, shape: Shape, columns: Columns) -> str:
         if name == "answers":
             lines += _extra_lines(draft, "examples")
         for number, mine in enumerate(tables):
-            table = {**mine, **{key: (value, GIVEN) for key, value in draft.given.get(name, {}).items()}}
+            given = {key: (value, GIVEN) for key, value in draft.given.get(name, {}).items()}
+            table = {**mine, **{key: one for key, one in given.items() if (name, key) != ("examples", "extra")}}
             head = f"[[{name}]]" if several and name == "traces" else f"[{name}]"
             lines += ["", head, *(_mapping_line(key, value, why) for key, (value, why) in table.items())]
             for verifier, score in draft.traces[number][1] if name == "traces" else ():
@@ -74,7 +75,8 @@ def mapping_text(draft: Draft, shape: Shape, columns: Columns) -> str:
 
 
 def _extra_lines(draft: Draft, name: str) -> list[str]:
-    extra = draft.tables.get(f"{name}.extra", {})
+    given = {key: (value, GIVEN) for key, value in draft.given.get(name, {}).get("extra", {}).items()}
+    extra = {**draft.tables.get(f"{name}.extra", {}), **given}
     lines = [_mapping_line(key, value, why) for key, (value, why) in extra.items()]
     return ["", f"[{name}.extra]", *lines] if extra else []
 
