@@ -6,6 +6,7 @@ A case is the first example, by its id, on which a rule holds; rules and verdict
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,14 +14,14 @@ import numpy as np
 import polars as pl
 
 from replay.runs.explain.explain import explain
-from replay.studies.multihop.chains import CHAINS, FAIR_LIKE, AnswerPool, Answers, is_contained
+from replay.studies.multihop.chains import CHAINS, FAIR_LIKE, SINGLE, AnswerPool, Answers, is_contained
 from replay.studies.multihop.retrieval import FAIR, MEASURE, SUNAR, Retrieval
 from replay.studies.multihop.runs import mean_cell
 from replay.studies.multihop.selection import BEST, LISTWISE, MAJORITY, SINGLE_SHOT, Selection, Way
 from toolkit.answers.forms import text_forms
 from toolkit.log import Log, collect
 from toolkit.printable import printable
-from toolkit.show import SIMULATED, IntervalCell, remark, table_of
+from toolkit.show import SIMULATED, IntervalCell, NumberWithInterval, remark, table_of
 from toolkit.show.tables.table import markdown_cell
 from toolkit.stats import Settings
 
@@ -50,7 +51,9 @@ _NO_CASE = "no_case"
 
 @dataclass(frozen=True)
 class _CaseLine:
-    """A line of a case: who answered or ranked (`source`), what, whether it is right, and its text."""
+    """A line of a case: who answered or ranked (`source`), what, whether it is right, and its text. A document's tells
+    where it was read, for what, and what was answered then: logs hold no texts of documents.
+    """
 
     source: str
     answer: str | None
@@ -73,6 +76,11 @@ class Case:
     question: str = ""
     gold: str | None = None
     lines: tuple[_CaseLine, ...] = ()
+
+    def frequency(self) -> str:
+        """Says on how many examples the rule holds, with the interval of the share."""
+        share = "" if self.share is None else f", {NumberWithInterval(1).show(self.share)} %"
+        return f"{self.count:,} of {self.of:,} questions{share}"
 
 
 @dataclass(frozen=True)
@@ -120,11 +128,23 @@ class _Source:
         if isinstance(of, str):
             yield from self._document_lines(of, example)
             return
-        rows = self.answers.traces.filter(pl.col("pool") == of.pool.name, pl.col("example_id") == example)
+        single = self.answers.pool(of.pool.evidence, of.pool.reader, SINGLE)
+        if of.selector == SINGLE_SHOT and single is None:
+            return  # the chains themselves, which follow
+        pool = single.name if of.selector == SINGLE_SHOT and single is not None else of.pool.name
+        rows = self.answers.traces.filter(pl.col("pool") == pool, pl.col("example_id") == example)
         for row in rows.sort("sample_index").iter_rows(named=True):
-            yield _CaseLine(
-                f"{of.pool.name}, chain {row['sample_index'] + 1}", row["answer"], row["correct"], row["text"]
-            )
+            yield _CaseLine(f"{pool}, chain {row['sample_index'] + 1}", row["answer"], row["correct"], row["text"])
+        if of.selector != SINGLE_SHOT:
+            yield from self._selected_line(of, example)
+
+    def _selected_line(self, way: Way, example: str) -> Iterator[_CaseLine]:
+        result = self.selection.run.result
+        if result is not None:
+            outcomes = result.outcomes_of(way.name).filter(pl.col("example_id") == example)
+            rows = collect(outcomes.select(pl.col("answer").cast(pl.String), pl.col("correct") == 1))
+            for answer, right in rows.iter_rows():
+                yield _CaseLine(f"selected by {way.label}", answer, right, None)
 
     def _document_lines(self, policy: str, example: str) -> Iterator[_CaseLine]:
         """Yields the first documents of a ranking, those that are gold marked right."""
@@ -133,8 +153,15 @@ class _Source:
             return
         chosen = [one for one in result.source.policies if one.name == policy]
         stages = explain(self.log, chosen, policy, example).stages
+        rounds = self.log.scan("rounds", ["example_id", "pool", "hop", "round", "sub_question", "answers"]).filter(
+            pl.col("example_id") == example, pl.col("pool") == self.retrieval.pools.main
+        )
+        read = {(h, r): (q, a) for h, r, q, a in collect(rounds, self.log).select(pl.nth(2, 3, 4, 5)).iter_rows()}
         for row in stages[-1].rows.sort("rank").head(10).iter_rows(named=True):
-            place = f"hop {row['hop']}, round {row['round']}"
+            question, answers = read.get((row["hop"], row["round"]), (None, ()))
+            counts = ", ".join(f"{answer} ({n})" for answer, n in Counter(answers).most_common())
+            purpose = "" if question is None else f" ({question})"
+            place = f"hop {row['hop']}, round {row['round']}{purpose}: {counts}"
             yield _CaseLine(f"{policy}, document {row['rank']}", row["document"], row["gold"], place)
 
 
@@ -152,6 +179,9 @@ def choose_cases(
     """Chooses every case that the log has. `verifier`: whose fixes and errors, empty for the first."""
     source = _Source(log, answers, retrieval, selection, settings)
     cases, missing = [*_evidence_cases(source)], []
+    for case, table in zip(cases, ("5.2", "5.3"), strict=False):
+        if not case.count:
+            missing.append(remark(_NO_CASE, f"table {table}: no question where {case.kind}: {case.frequency()}"))
     if not cases:
         missing.append(remark(_NO_CASE, f"evidence of {FAIR} and {SUNAR}: both are not replayed with gold documents"))
     pool = main_chains(answers)
@@ -192,14 +222,14 @@ def _fix_cases(source: _Source, single: Way, best: Way) -> Iterator[Case]:
     rule = f"the single shot is right less than half of the time, and {best.label} is right"
     columns = source.answers.examples.columns
     if "question_type" not in columns:
-        yield source.case(FIX, rule, run.ids, fixed, [best])
+        yield source.case(FIX, rule, run.ids, fixed, [single, best])
         return
     types = run.ids.to_frame("example_id").join(
         source.answers.examples, on="example_id", maintain_order="left", how="left"
     )
     for kind in types["question_type"].drop_nulls().unique().sort():
         of_type = (types["question_type"] == kind).fill_null(False).to_numpy()
-        yield source.case(f"{FIX}, {kind}", rule, run.ids, fixed & of_type, [best])
+        yield source.case(f"{FIX}, {kind}", rule, run.ids, fixed & of_type, [single, best])
 
 
 def _some_right(source: _Source, pool: AnswerPool) -> np.ndarray:
@@ -286,18 +316,19 @@ def _case_markdown(dataset: str, case: Case) -> Iterator[str]:
     yield ""
     yield from (f"    {printable(line)}".rstrip() for line in case.question.split("\n"))
     yield ""
-    yield f"- gold: {markdown_cell(case.gold or '–')}; the rule holds on {case.count:,} of {case.of:,} questions"
+    yield f"- gold: {markdown_cell(case.gold or '–')}; the rule holds on {case.frequency()}"
     yield ""
-    yield "| source | answer or document |  |"
-    yield "| :-- | :-- | :-- |"
+    ranked = any(", document " in line.source for line in case.lines)
+    yield "| source | document |  | read in |" if ranked else "| source | answer |  |"
+    yield "| :-- | :-- | :-- | :-- |" if ranked else "| :-- | :-- | :-- |"
     words = {None: "", True: "right", False: "wrong"}
     for line in case.lines:
-        documents = ", document " in line.source
-        verdict = ("gold" if line.right else "") if documents else words[line.right]
-        yield f"| {markdown_cell(line.source)} | {markdown_cell(line.answer or '–')} | {verdict} |"
+        verdict = ("gold" if line.right else "") if ranked else words[line.right]
+        place = f" {markdown_cell(line.text or '')} |" if ranked else ""
+        yield f"| {markdown_cell(line.source)} | {markdown_cell(line.answer or '–')} | {verdict} |{place}"
     yield ""
     for line in case.lines:
-        if line.text is not None and ", document " not in line.source:
+        if line.text is not None and not ranked:
             yield f"{markdown_cell(line.source)}:"
             yield ""
             yield from (f"    {printable(one)}".rstrip() for one in line.text[:LONGEST].split("\n"))

@@ -33,7 +33,7 @@ READINGS: Mapping[str, dict[str, Any]] = {
     "FAIR (round by round)": {"frontier_of": "round"},
 }
 """The readings of the thesis's frontier -> keys of `retrieve`."""
-EXPLORED, BOTH_RANKED = "explored by rewarded scores", "explored by relevance, ranked alike"
+EXPLORED, BOTH_RANKED = "explored by rewarded scores", "explored by relevance and ranked alike"
 MEASURE = "recall_10"
 """What decides between rankings: the thesis's R@10."""
 _FRONTIERS: tuple[dict[str, str], ...] = (
@@ -41,6 +41,8 @@ _FRONTIERS: tuple[dict[str, str], ...] = (
     {"frontier_of": "hop", "support": "last"},
     {"frontier_of": "round"},
 )
+FRONTIER_KEYS = ("frontier", "multiplier", "frontier_of", "support", "reward")
+"""Keys of `retrieve` that make a setting of the frontier, in the order in which they name it."""
 _GRID = ((1, 2, 3), (1.5, 2.0, 4.0), _FRONTIERS, ("single", "aligned"))
 
 
@@ -154,7 +156,7 @@ def _sensitivity_policies(pools: RoundPools) -> tuple[list[Retrieve], dict[str, 
     for k, multiplier, frontier, reward in product(*_GRID):
         keys: dict[str, Any] = {"frontier": k, "multiplier": multiplier, "support": "sum", **frontier, "reward": reward}
         if not RoundRanking(**keys).rewards_every_round:
-            name = ", ".join(map(str, keys.values()))
+            name = ", ".join(str(keys[key]) for key in FRONTIER_KEYS)
             policies.append(_policy(pools, name, pools.main, **keys))
             settings[name] = keys
     return policies, settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,6 +23,8 @@ from toolkit.show import IntervalCell
 from toolkit.stats import Settings, interval, paired_interval, simultaneous_level, unit_numbers
 from toolkit.stats.limits.intervals import ResampledValues
 
+_MOST_RESAMPLES = 10_000
+"""Resamples that joint limits take where fewer could not tell a difference from 0."""
 Pair = tuple[str, str]
 """A policy and the one that it is compared with."""
 
@@ -128,11 +131,16 @@ def mean_cell(values: np.ndarray, unit: np.ndarray, settings: Settings, scale: f
 def joint_cells(
     pairs: Mapping[Any, tuple[np.ndarray, np.ndarray]], unit: np.ndarray, settings: Settings, scale: float = 100.0
 ) -> dict[Any, IntervalCell]:
-    """Returns the paired difference of each pair of columns (E,), times `scale`; their limits hold for all at once."""
+    """Returns the paired difference of each pair of columns (E,), times `scale`; their limits hold for all at once.
+
+    The p-value of a single difference is at least 2 / (B + 1) of B resamples, and limits leave 0 out where it is below
+    1 − level: so there are as many resamples as the level of all together takes.
+    """
     known = {key: pair for key, pair in pairs.items() if len(unit) and not np.isnan(pair[0] - pair[1]).all()}
     if not known:
         return {}
     level = simultaneous_level([one - other for one, other in known.values()], cluster=unit, settings=settings)
-    at_level = replace(settings, level=level)
+    enough = min(math.ceil(2 / (1 - level)), _MOST_RESAMPLES)
+    at_level = replace(settings, level=level, resamples=max(settings.resamples, enough))
     intervals = {key: paired_interval(*pair, cluster=unit, settings=at_level) for key, pair in known.items()}
     return {key: one for key, each in intervals.items() if (one := cells.interval_cell(each, scale)) is not None}

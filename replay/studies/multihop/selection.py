@@ -68,7 +68,7 @@ class Selection:
             other = self.way(way.pool, second) or self.way(way.pool, second, way.verifier)
             fits = way.selector in first and (not verifiers or way.verifier in verifiers) and not way.pool.is_gold
             if fits and other is not None:
-                yield f"{way.label}, {way.pool.name}", way, other
+                yield f"{way.label} on {way.pool.name}", way, other
 
 
 def _listwise_verifiers(log: Log) -> frozenset[str]:

@@ -82,6 +82,12 @@ class MultihopStudy:
         pool = main_chains(self.answers)
         return {} if pool is None else accuracy_by_chains(self.log, pool, self.where, self.setting.settings)
 
+    @property
+    def curve_pool(self) -> str:
+        """The name of the pool that `curves` are of; empty without one."""
+        pool = main_chains(self.answers)
+        return "" if pool is None else pool.name
+
     @cached_property
     def measured(self) -> list[MeasuredAnswers]:
         return measure_pools(self.answers, self.setting.settings)

@@ -33,7 +33,17 @@ from replay.studies.multihop.published import (
     published_selection,
     unlike_whole_counts,
 )
-from replay.studies.multihop.retrieval import BOTH_RANKED, ENTROPY, EXPLORED, FAIR, MEASURE, PLAIN, SCORED, STABLE
+from replay.studies.multihop.retrieval import (
+    BOTH_RANKED,
+    ENTROPY,
+    EXPLORED,
+    FAIR,
+    FRONTIER_KEYS,
+    MEASURE,
+    PLAIN,
+    SCORED,
+    STABLE,
+)
 from replay.studies.multihop.selection import BEST, BOUND, IDEAL, LISTWISE, MAJORITY, PARTS, SINGLE_SHOT, Way
 from replay.studies.multihop.study import MultihopStudy
 from replay.studies.multihop.verdicts import VERDICTS, sensitivity_gaps, sensitivity_sentence
@@ -78,8 +88,8 @@ TABLE_5_1 = Sheet[MultihopStudy](
         *_recall_columns(), _MINUS_PLAIN, numbers("rounds", "rounds", 2, metric="rounds"),
         numbers("rewarded %", "rewarded_share", 1, metric="rewarded_share", factor=100, drop=2),
         numbers("calls", "calls", 1, metric="calls"), numbers("tokens", "total_tokens", 0, metric="total_tokens"),
-        numbers("calls saved", "calls_saved", 2, metric="calls_saved", drop=3),
-        numbers("tokens saved", "tokens_saved", 0, metric="tokens_saved", drop=3),
+        intervals("calls saved", "calls_saved", 2, metric="calls_saved", drop=3),
+        intervals("tokens saved", "tokens_saved", 0, metric="tokens_saved", drop=3),
     ),
     _ranking_rows,
     ("recall@k is the share of gold documents among the first k, hit@k whether any is. The thesis's words say the "
@@ -132,7 +142,7 @@ def _sensitivity_rows(study: MultihopStudy) -> Iterator[Row]:
     run, gaps = study.retrieval.sensitivity, sensitivity_gaps(study)
     for name, keys in study.retrieval.settings.items():
         if run.result is not None and run.has(name):
-            heads = tuple(str(keys[key]) for key in ("frontier", "multiplier", "frontier_of", "support", "reward"))
+            heads = tuple(str(keys[key]) for key in FRONTIER_KEYS)
             yield Row(heads, PolicyCells(run.result.statistics, name), {"minus_plain": gaps.get(name)})
 
 
@@ -259,6 +269,16 @@ TABLE_5_5 = Sheet[MultihopStudy](
     "table_5_5", "Selecting among chains", ("reader", "evidence", "selected by", "verifier"), _selection_columns,
     _selection_rows, _selection_notes, DATASET, "5.5", optional=True,
 )  # fmt: skip
+MORE_CHAINS = Sheet[MultihopStudy](
+    "more_chains", "More chains, as figure 5.2 draws them", ("pool", "selected by", TableColumn("chains", Number(0))),
+    (intervals("right %", "right", 1),),
+    lambda study: (
+        Row((study.curve_pool, way, k), values={"right": cell.scaled(100)})
+        for way, points in study.curves.items() for k, cell in points
+    ),
+    ("The mean over all orders of the chains; each interval is by itself. The ideal verifier sees gold.",), DATASET,
+    optional=True,
+)  # fmt: skip
 HEADROOM = Sheet[MultihopStudy](
     "headroom", "What answers lack, in points", ("pool", "selected by"),
     (
@@ -358,7 +378,8 @@ def _document_rows(study: MultihopStudy, kind: str) -> Iterator[Row]:
 
 
 def _question_lines(study: MultihopStudy, kind: str) -> list[str]:
-    return [f"`{case.example}`: {case.question}" for case in study.cases.cases if case.kind == kind and case.lines]
+    cases = (case for case in study.cases.cases if case.kind == kind and case.lines)
+    return [f"`{case.example}`: {case.question} The rule holds on {case.frequency()}." for case in cases]
 
 
 def _documents_sheet(name: str, number: str, kind: str) -> Sheet[MultihopStudy]:
@@ -386,8 +407,8 @@ SHEETS = (
     VERDICTS, TABLE_4_1, TABLE_5_1, PAIRED, EXPLORED_BOTH_WAYS, SENSITIVITY,
     _documents_sheet("table_5_2", "5.2", MORE_GOLD), _documents_sheet("table_5_3", "5.3", LESS_GOLD),
     _answers_sheet("direct_answers", "Answers without reasoning by evidence (figure 5.1)", True),
-    _answers_sheet("table_5_4", "Answers of chains by evidence and reader", False, "5.4"), COVERS, TABLE_5_5, HEADROOM,
-    VERIFIERS, FIXES, CASES, ERROR_CASES, QUESTION_TYPES,
+    _answers_sheet("table_5_4", "Answers of chains by evidence and reader", False, "5.4"), COVERS, TABLE_5_5,
+    MORE_CHAINS, HEADROOM, VERIFIERS, FIXES, CASES, ERROR_CASES, QUESTION_TYPES,
 )  # fmt: skip
 """Every table, in the order of the report."""
 

@@ -148,11 +148,12 @@ def sensitivity_sentence(study: MultihopStudy) -> str:
         return ""
     answers = [is_above(cell) for cell in gaps.values()]
     up, down = answers.count(Answer.YES), answers.count(Answer.NO)
-    hangs = up and down
+    alike = len(gaps) in (up, down)
+    hangs = "hangs" if up and down else "does not hang" if alike else "is not shown to hang"
     low, high = (pick(gaps.values(), key=lambda cell: cell.estimate) for pick in (min, max))
     ends = "; ".join(NumberWithInterval(2, signed=True).show(one) for one in (low, high))
     return (
-        f"The sign of {FAIR} minus {PLAIN} {'hangs' if hangs else 'does not hang'} on the reading: of {len(gaps)} "
+        f"The sign of {FAIR} minus {PLAIN} {hangs} on the reading: of {len(gaps)} "
         f"settings {up} are above, {down} below, {len(gaps) - up - down} not decided; the least and the most, in "
         f"points of {RECALL}: {ends}."
     )
