@@ -189,7 +189,7 @@ def test_settings_that_do_not_fit(keys: dict[str, Any], code: str, name: str, tm
         load_recipe(path)
 
 
-@pytest.mark.parametrize("name", [*KEYS][1:4] + ["shown verdicts"])
+@pytest.mark.parametrize("name", [*[*KEYS][1:4], "shown verdicts"])
 def test_a_text_that_is_piped_has_the_checks_of_the_log(name: str, tmp_path: Path) -> None:
     """But for seconds, and the words of units where they are not known in time."""
     recipe = write_listening(tmp_path, 4, **KEYS[name])
