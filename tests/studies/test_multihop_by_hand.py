@@ -182,7 +182,7 @@ def test_documents_of_both_rankings_stand_side_by_side(found: StudyReport) -> No
 
 def test_the_two_explorations_are_ranked_alike(found: StudyReport) -> None:
     rows = cells(found, "explored", "measure")
-    wanted = {
+    wanted: dict[str, list[float]] = {
         "recall@1": [4.5, 3.5, 1], "recall@10": [5, 5, 0], "hit@1": [5, 4, 1], "hit@10": [5, 5, 0],
         "recall of all that was read": [5, 6, -1],
     }  # fmt: skip
@@ -200,7 +200,11 @@ def test_every_type_has_its_first_question(found: StudyReport) -> None:
 
 def test_the_curve_of_more_chains_is_a_table(found: StudyReport) -> None:
     rows = cells(found, "more_chains", "pool", "selected by", "chains")
-    wanted = {1: [1 / 3, 2 / 3, 0, 1 / 3, 2 / 3, 1], 2: [2 / 3, 1, 0, 2 / 3, 1, 1], 3: [1, 1, 0, 1, 1, 1]}
+    wanted: dict[int, list[float]] = {
+        1: [1 / 3, 2 / 3, 0, 1 / 3, 2 / 3, 1],
+        2: [2 / 3, 1, 0, 2 / 3, 1, 1],
+        3: [1, 1, 0, 1, 1, 1],
+    }
     for chains, right in wanted.items():
         row = rows["fair-chains", "ideal verifier", chains]
         assert row["right"].estimate == pytest.approx(100 * sum(right) / 6)
