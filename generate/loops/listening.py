@@ -33,7 +33,7 @@ _CONFIDENCE = re.compile(r"confidence\W{0,3}(?:is\W)?\s*([01](?:\.\d+)?|\.\d+|\d
 _NEXT_QUERY = re.compile(r"^\W*(?:recommended )?next query\W*:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 NO_CLAIMS = ("null", "none", "stop")
 """Replies of an extractor that names no claim."""
-WORDS, SENTENCES, END = "words", "sentences", "end"
+SENTENCES, END = "sentences", "end"
 EQUAL, ENTAILMENT, PROMPT = "equal", "entailment", "prompt"
 _COSTS = ("calls", "prompt_tokens", "completion_tokens", "latency_s", "device_s")
 _YES = re.compile(r"\W*yes\b", re.IGNORECASE)
@@ -133,9 +133,9 @@ class Listening(Loop):
     of one position are checked side by side.
 
     sees: whether extractor and revisor are shown claims alone or with their verdicts. confidence: the probability of
-    the first `token` of the checker's reply, or what the reply has `stated`. match: how a
-    claim is compared with the column `error` of examples: `equal` words, `entailment` by the model `meaning`, or what
-    `match_prompt` answers; nobody pays for it.
+    the first `token` of the checker's reply, or what the reply has `stated`. match: how a claim is compared with the
+    column `error` of examples: `equal` words, `entailment` by the model `meaning`, or what `match_prompt` answers;
+    nobody pays for it.
     """
 
     search: str = setting()
@@ -215,8 +215,7 @@ class Listening(Loop):
     def _named_claims(self, heard: _Listened, sentence: str) -> Steps:
         """(claim, what naming it cost) in order; a last one of no words where the extractor named none."""
         if self.extract == SENTENCES:
-            new = [sentence]
-            return [*((one, ()) for one in heard.add(new)), ("", ())]
+            return [*((one, ()) for one in heard.add([sentence])), ("", ())]
         claims: list[tuple[str, tuple[Paid, ...]]] = []
         while len(heard.claims) < self.claims:
             revealed = {"revealed": heard.text.text, "sentence": sentence}

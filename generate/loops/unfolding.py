@@ -18,6 +18,11 @@ _FUNCTION_WORDS = frozenset((
 ))  # fmt: skip
 
 
+def ends_sentence(word: str) -> bool:
+    """Whether a word is the last of a sentence."""
+    return _SENTENCE_END.search(word) is not None
+
+
 @dataclass(frozen=True)
 class UnfoldingText:
     """A text with the places of its words."""
@@ -49,7 +54,7 @@ class UnfoldingText:
     @cached_property
     def last_words(self) -> tuple[int, ...]:
         """The number of the last word of each sentence; a text without an end of a sentence is one."""
-        ends = [number for number, word in enumerate(self.words, 1) if _SENTENCE_END.search(word)]
+        ends = [number for number, word in enumerate(self.words, 1) if ends_sentence(word)]
         return (*ends, *([len(self.words)] if self.words and ends[-1:] != [len(self.words)] else []))
 
     def sentence_of(self, position: int) -> int:

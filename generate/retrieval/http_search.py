@@ -14,12 +14,13 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from generate.engines.base import EngineError
+from generate.engines.exchange import AGAIN
 from generate.loops.requests import Results, Search
 from generate.recipes.recipe import Recipe
 from toolkit.errors import InvalidError, PackageError, RequiredError, listed
 from toolkit.settings import Checked, setting
 
-RETRIED = (408, 409, 425, 429, 500, 502, 503, 504)
+RETRIED = (*AGAIN, *range(500, 600))
 """The status codes after which a request is sent again."""
 LONGEST_WAIT_S = 60.0
 _FIELD = re.compile(r"\{\{(query|top)\}\}")

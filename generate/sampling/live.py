@@ -14,7 +14,7 @@ from generate.journal.database import Journal
 from generate.journal.queue import JournalQueue
 from generate.loops.listening import Listening
 from generate.loops.requests import Hear, Row, Trace
-from generate.loops.unfolding import UnfoldingText
+from generate.loops.unfolding import ends_sentence
 from generate.recipes.recipe import LoopStep, Recipe
 from generate.sampling.context import PreparedExample
 from generate.sampling.example_loops import ExampleLoops, OpenExample
@@ -41,13 +41,9 @@ class LiveText:
             self._text, self._count = self._text + word, self._count + 1
             if self._pace is not None:
                 time.sleep(max(0.0, self._began + self._count / self._pace - time.monotonic()))
-            if request.more is None and _ends_sentence(word):
+            if request.more is None and ends_sentence(word):
                 break
         return self._text
-
-
-def _ends_sentence(word: str) -> bool:
-    return UnfoldingText(f"{word} x").last_words[0] == 1
 
 
 def _words(source: TextIO) -> Iterator[str]:

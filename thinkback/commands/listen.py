@@ -46,8 +46,10 @@ def listen(
 
     def note(row: Row) -> None:
         decisions.add(row.columns)
-        for line in (_row_line(row.columns), *decisions.new_lines(ended=False)):
-            console.say(line)
+        console.say(_row_line(row.columns))
+        if row.columns["verdict"] == "refuted":  # at no other row a policy acts
+            for line in decisions.new_lines(ended=False):
+                console.say(line)
         sys.stdout.flush()
 
     source = sys.stdin if text is None else text.open(encoding="utf-8")
