@@ -19,6 +19,7 @@ from replay.studies.multihop.published import WORK, unlike_whole_counts
 from replay.studies.multihop.selection import gap_parts
 from replay.studies.multihop.study import MultihopSetting, study_log
 from replay.studies.multihop.verdicts import findings
+from replay.studies.multihop.verifiers import verifier_roles
 from tests.errors import refuses
 from tests.logs import log_tables
 from tests.studies.multihop import by_round, cells, fair, plain, recall, report, sunar, world
@@ -365,6 +366,13 @@ def test_a_log_of_the_recipe_stands_beside_the_published_numbers(musique: Log) -
     training = cells(found, "table_4_1", "verifier", "step")
     assert training["strong", "generated"]["chains"] == 40
     assert training["strong", "balanced"]["right_published"] == 6532
+
+
+def test_a_verifier_that_is_named_for_a_role_is_not_taken_for_another(musique: Log) -> None:
+    both = frozenset({"strong", "weak"})
+    assert verifier_roles(musique, both, {}) == {"encoder": "strong", "prompted": "weak"}
+    assert verifier_roles(musique, both, {"decoder": "weak"}) == {"encoder": "strong", "decoder": "weak"}
+    assert verifier_roles(musique, both, {"encoder": "weak"}) == {"encoder": "weak"}
 
 
 SEEDS = range(20)

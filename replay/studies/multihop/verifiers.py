@@ -73,17 +73,16 @@ def _verifier_records(log: Log) -> Iterator[tuple[str, Mapping[str, object]]]:
 
 
 def verifier_roles(log: Log, known: frozenset[str], named: Mapping[str, str | None]) -> dict[str, str]:
-    """Returns the verifier of each role: the one that is named, else the first whose record in the manifest, or whose
-    name, says so. Raises ThinkbackError for an unknown name.
+    """Returns the verifier of each role: the one that is named, else the first that is not named for another and whose
+    record in the manifest, or whose name, says so. Raises ThinkbackError for an unknown name.
     """
     for role, name in named.items():
         if name is not None:
             require_known(name, known, f"no verifier for `{role}` is called `{name}`")
     records = dict(_verifier_records(log))
-    roles: dict[str, str] = {}
-    for name in sorted(known):
+    roles = {role: name for role, name in named.items() if name is not None}
+    for name in sorted(known.difference(roles.values())):
         roles.setdefault(_role_of(name, records.get(name, {})), name)
-    roles |= {role: name for role, name in named.items() if name is not None}
     return {role: roles[role] for role in ROLES if role in roles}
 
 
