@@ -179,7 +179,11 @@ class ShuffledEngine(CallQueue):
         for _ in range(self.rng.randrange(1, 4)):
             if self.waiting:
                 self.given.append(self.waiting.pop(self.rng.randrange(len(self.waiting))))
-                yield self.given[-1], answers(self.given[-1])
+                yield self.given[-1], self.outcome(self.given[-1])
+
+    def outcome(self, call: Call) -> Outcome:
+        """What it answers a call."""
+        return answers(call)
 
     def cancel(self, call: Call) -> None:
         self.waiting = [one for one in self.waiting if one.key != call.key]

@@ -5,18 +5,16 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from generate.engines.base import Call, CallFailure, Completion, Outcome
-from generate.recipes.recipe import load_recipe
-from generate.sampling.sampling_plan import make_plan
-from generate.sampling.sampling_run import generate
-from tests.generate.toy import ShuffledEngine
+from generate.engines.base import Call, Completion
+from tests.loops.retrieval import toml_value
+from tests.loops.scripted import ScriptedEngine, run_scripted
 from toolkit.log import Log, collect
 
 WORDS = ["river", "stone", "King", "Queen", "north", "ship", "gold", "sea", "hill", "Moon", "wolf"]
@@ -79,8 +77,7 @@ def write_listening(folder: Path, seed: int = 0, texts: list[str] | None = None,
              "gold_error": bool(i % 2), "error": f"{WORDS[i % 5]} is gold" if i % 2 else None}
             for i, text in enumerate(texts)]  # fmt: skip
     pl.DataFrame(rows, schema_overrides={"error": pl.String}).write_ndjson(folder / "examples.jsonl")
-    lines = [f'{key} = {f"{chr(34)}{one}{chr(34)}" if isinstance(one, str) else str(one).lower()}\n'
-             for key, one in keys.items()]  # fmt: skip
+    lines = (f"{key} = {toml_value(one)}\n" for key, one in keys.items())
     path = folder / "listening.toml"
     path.write_text(RECIPE + "".join(lines), encoding="utf-8")
     return path
@@ -112,42 +109,14 @@ def say(prompt: str) -> Completion:
     return Completion(text, None, [-drawn[4] / 100] * count, None, len(prompt.split()), count, False, "stop", 0.01, 0.0)
 
 
-class Scripted(ShuffledEngine):
-    """The scripted model. fail: keys of calls that are refused for good."""
+class Scripted(ScriptedEngine):
+    """The scripted model."""
 
-    fail: frozenset[str] = frozenset()
-
-    def completed(self) -> Iterator[tuple[Call, Outcome]]:
-        for call in self.given:
-            self.at("answered", call)
-        self.given = []
-        for _ in range(min(len(self.waiting), self.rng.randrange(1, 4))):
-            call = self.waiting.pop(self.rng.randrange(len(self.waiting)))
-            self.given.append(call)
-            if call.key in self.fail:
-                yield call, CallFailure("no", retryable=False, cause="400")
-            else:
-                yield call, (say(str(call.prompt)),)
+    def reply(self, call: Call, seed: int, temperature: float) -> Completion:
+        return say(str(call.prompt))
 
 
-def go(
-    recipe: Path,
-    out: Path,
-    seed: int = 1,
-    at: Any = lambda *_: None,
-    fail: frozenset[str] = frozenset(),
-    engines: list[Scripted] | None = None,
-) -> Log:
-    """The log of a run."""
-
-    def opened(_: object) -> Scripted:
-        engine = Scripted(seed, at)
-        engine.fail = fail
-        if engines is not None:
-            engines.append(engine)
-        return engine
-
-    return generate(make_plan(load_recipe(recipe)), out, opened).log
+go = partial(run_scripted, Scripted)
 
 
 def checks_of(log: Log) -> pl.DataFrame:

@@ -6,7 +6,7 @@ import hashlib
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from generate.engines.base import Call, CallFailure, Completion, Outcome
-from generate.recipes.recipe import load_recipe, seed_of
+from generate.engines.base import Call, Completion
+from generate.recipes.recipe import seed_of
 from generate.retrieval.corpus import open_corpus
-from generate.sampling.sampling_plan import make_plan
-from generate.sampling.sampling_run import generate
-from tests.generate.toy import ShuffledEngine
+from tests.loops.scripted import ScriptedEngine, run_scripted
 from toolkit.log import Log, collect
 
 WORDS = ["river", "stone", "king", "queen", "north", "south", "ship", "gold", "sea", "hill", "moon", "wolf"]
@@ -94,14 +92,15 @@ def write_retrieval(
     lines = [f"s{i} Q0 p{j} {j} {-j} x\n" for i in range(examples) for j in range(7)]
     (folder / "run.txt").write_text("".join(lines), encoding="utf-8")
     path = folder / "retrieval.toml"
-    path.write_text(RECIPE + "".join(f"{key} = {_toml(value)}\n" for key, value in keys.items()), encoding="utf-8")
+    path.write_text(RECIPE + "".join(f"{key} = {toml_value(value)}\n" for key, value in keys.items()), encoding="utf-8")
     return path
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """A value as a recipe has it."""
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items()) + " }"
-    return f'"{value}"' if isinstance(value, str) else str(value)
+        return "{ " + ", ".join(f"{key} = {toml_value(one)}" for key, one in value.items()) + " }"
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
 def say(prompt: str, seed: int, temperature: float) -> Completion:
@@ -117,43 +116,14 @@ def say(prompt: str, seed: int, temperature: float) -> Completion:
     return Completion(text, None, None, None, len(prompt.split()), count, False, "stop", 0.01, 0.005)
 
 
-class Scripted(ShuffledEngine):
-    """The scripted model. fail: keys of calls that are refused for good."""
+class Scripted(ScriptedEngine):
+    """The scripted model."""
 
-    fail: frozenset[str] = frozenset()
-
-    def completed(self) -> Iterator[tuple[Call, Outcome]]:
-        for call in self.given:
-            self.at("answered", call)
-        self.given = []
-        for _ in range(min(len(self.waiting), self.rng.randrange(1, 4))):
-            call = self.waiting.pop(self.rng.randrange(len(self.waiting)))
-            self.given.append(call)
-            if call.key in self.fail:
-                yield call, CallFailure("no", retryable=False, cause="400")
-                continue
-            drawn = zip(call.seeds, call.temperatures, strict=True)
-            yield call, tuple(say(str(call.prompt), seed, temperature) for seed, temperature in drawn)
+    def reply(self, call: Call, seed: int, temperature: float) -> Completion:
+        return say(str(call.prompt), seed, temperature)
 
 
-def go(
-    recipe: Path,
-    out: Path,
-    seed: int = 1,
-    at: Any = lambda *_: None,
-    fail: frozenset[str] = frozenset(),
-    engines: list[Scripted] | None = None,
-) -> Log:
-    """The log of a run."""
-
-    def opened(_: object) -> Scripted:
-        engine = Scripted(seed, at)
-        engine.fail = fail
-        if engines is not None:
-            engines.append(engine)
-        return engine
-
-    return generate(make_plan(load_recipe(recipe)), out, opened).log
+go = partial(run_scripted, Scripted)
 
 
 def rounds_of(log: Log) -> pl.DataFrame:

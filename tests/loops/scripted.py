@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from generate.engines.base import Call, Completion, Outcome
+from generate.engines.base import Call, CallFailure, Completion, Outcome
 from generate.recipes.recipe import load_recipe, seed_of
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import generate
+from tests.generate.test_queue import Moments
 from tests.generate.toy import ShuffledEngine
 from tests.loops.mine import lookup, score
 from toolkit.log import Log, collect
@@ -121,34 +124,65 @@ def say(prompt: str, seed: int, temperature: float, stop: Sequence[str]) -> Comp
     return Completion(text, None, None, -0.5 * count, len(prompt.split()), count, False, "stop", 0.01, 0.005)
 
 
-class Scripted(ShuffledEngine):
-    """The scripted model, which answers in an order of its own. fail: keys of calls that are refused for good."""
+class ScriptedEngine(ShuffledEngine):
+    """A scripted model, which answers in an order of its own. fail: keys of calls that are refused for good."""
 
     fail: frozenset[str] = frozenset()
 
-    def completed(self) -> Iterator[tuple[Call, Outcome]]:
-        from generate.engines.base import CallFailure
+    def outcome(self, call: Call) -> Outcome:
+        if call.key in self.fail:
+            return CallFailure("no", retryable=False, cause="400")
+        return tuple(self.reply(call, *drawn) for drawn in zip(call.seeds, call.temperatures, strict=True))
 
-        for call, _ in super().completed():
-            if call.key in self.fail:
-                yield call, CallFailure("no", retryable=False, cause="400")
-                continue
-            drawn = zip(call.seeds, call.temperatures, strict=True)
-            yield call, tuple(say(str(call.prompt), seed, temperature, call.stop) for seed, temperature in drawn)
+    def reply(self, call: Call, seed: int, temperature: float) -> Completion:
+        raise NotImplementedError
 
 
-def go(recipe: Path, out: Path, seed: int = 1, at=lambda *_: None, **options: object) -> Log:
-    """The log of a run, in which both engines are one scripted model."""
-    settings, fail = options.pop("settings", []), options.pop("fail", frozenset())
-    engines: list[Scripted] = options.pop("engines", [])  # type: ignore[assignment]
+def run_scripted(
+    model: type[Any],
+    recipe: Path,
+    out: Path,
+    seed: int = 1,
+    at: Callable[[str, Call], None] = lambda *_: None,
+    *,
+    settings: Sequence[str] = (),
+    fail: frozenset[str] = frozenset(),
+    engines: list[Any] | None = None,
+    **options: Any,
+) -> Log:
+    """The log of a run in which every engine is one of a scripted `model`; `engines` takes those that were opened."""
 
-    def opened(one: object) -> Scripted:
-        engine = Scripted(seed, at)
-        engine.fail = fail  # type: ignore[assignment]
-        engines.append(engine)
+    def opened(_: object) -> Any:
+        engine = model(seed, at)
+        engine.fail = fail
+        if engines is not None:
+            engines.append(engine)
         return engine
 
-    return generate(make_plan(load_recipe(recipe, settings)), out, opened, **options).log  # type: ignore[arg-type]
+    return generate(make_plan(load_recipe(recipe, settings)), out, opened, **options).log
+
+
+def check_kills(go: Callable[..., Log], table: Callable[[Log], pl.DataFrame], recipe: Path, folder: Path) -> None:
+    """Checks that a run which is killed at any request ends with the same table, and asks no answered request again."""
+    moments = Moments(folder / "log", folder / "copies", set(), [])
+    whole = table(go(recipe, folder / "log", 1, moments))
+    assert len(moments.taken) > 10
+    for copy, answered, _ in moments.taken:
+        engines: list[ShuffledEngine] = []
+        log = go(recipe, copy, 2, engines=engines)
+        assert answered.isdisjoint(call.key for engine in engines for call in engine.calls)
+        assert table(log).equals(whole)
+
+
+class Scripted(ScriptedEngine):
+    """The scripted model."""
+
+    def reply(self, call: Call, seed: int, temperature: float) -> Completion:
+        return say(str(call.prompt), seed, temperature, call.stop)
+
+
+go = partial(run_scripted, Scripted)
+"""The log of a run in which both engines are the scripted model."""
 
 
 def rows(log: Log, table: str = "traces") -> pl.DataFrame:

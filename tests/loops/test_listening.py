@@ -17,8 +17,8 @@ from generate.recipes.recipe import EngineSettings, load_recipe
 from generate.sampling.live import LiveText, listen, listening_step
 from replay.kinds.buzz import Buzz
 from tests.errors import refuses
-from tests.generate.test_queue import Moments
 from tests.loops.listening import Plain, Scripted, checks_of, go, write_listening
+from tests.loops.scripted import check_kills
 from thinkback.commands.listen import listen as command
 from toolkit.log import collect, validate_log
 
@@ -71,18 +71,8 @@ def test_the_runs_above_meet_what_they_are_to_meet(tmp_path: Path) -> None:
 
 
 def test_killed_at_any_request_the_checks_are_the_same(tmp_path: Path) -> None:
-    recipe, out = (
-        write_listening(tmp_path, 1, ["The river is gold. A ship.", "Moon"], **KEYS["all prompts"]),
-        tmp_path / "log",
-    )
-    moments = Moments(out, tmp_path / "copies", set(), [])
-    whole = checks_of(go(recipe, out, 1, moments))
-    assert len(moments.taken) > 10
-    for copy, answered, _ in moments.taken:
-        engines: list = []
-        log = go(recipe, copy, 2, engines=engines)
-        assert answered.isdisjoint(call.key for engine in engines for call in engine.calls)
-        assert checks_of(log).equals(whole)
+    recipe = write_listening(tmp_path, 1, ["The river is gold. A ship.", "Moon"], **KEYS["all prompts"])
+    check_kills(go, checks_of, recipe, tmp_path)
 
 
 def test_a_refused_check_ends_its_text_and_is_counted(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from generate.recipes.recipe import load_recipe
 from generate.sampling.services import Services
 from replay.kinds.retrieve import Retrieve
 from tests.errors import refuses
-from tests.generate.test_queue import Moments
 from tests.loops.retrieval import Plain, go, rounds_of, write_retrieval
+from tests.loops.scripted import check_kills
 from toolkit.log import collect, validate_log
 
 SMALL = {"batch": 4, "neighbours": 3, "answers": 3, "decompose_prompt": "split.txt", "hops": 3}
@@ -74,18 +74,8 @@ def test_sides_are_skipped_and_hops_without_documents_are_logged(tmp_path: Path)
 
 
 def test_killed_at_any_request_the_rounds_are_the_same(tmp_path: Path) -> None:
-    recipe, out = (
-        write_retrieval(tmp_path, 1, examples=1, **{**KEYS["rewarded"], "hops": 2, "budget": 12}),
-        tmp_path / "log",
-    )
-    moments = Moments(out, tmp_path / "copies", set(), [])
-    whole = rounds_of(go(recipe, out, 1, moments))
-    assert len(moments.taken) > 10
-    for copy, answered, _ in moments.taken:
-        engines: list = []
-        log = go(recipe, copy, 2, engines=engines)
-        assert answered.isdisjoint(call.key for engine in engines for call in engine.calls)
-        assert rounds_of(log).equals(whole)
+    recipe = write_retrieval(tmp_path, 1, examples=1, **{**KEYS["rewarded"], "hops": 2, "budget": 12})
+    check_kills(go, rounds_of, recipe, tmp_path)
 
 
 def test_a_refused_request_leaves_the_rounds_before_it(tmp_path: Path) -> None:
