@@ -269,6 +269,15 @@ def test_columns_of_examples_are_given_beside_guessed_ones(tmp_path: Path) -> No
     assert {"difficulty", "router"} <= set(made.columns("examples"))
 
 
+@pytest.mark.parametrize("key", ["examples", "examples.extra", "traces", "answers"])
+def test_a_value_in_place_of_a_table_is_refused(key: str, tmp_path: Path) -> None:
+    path = json_lines(
+        tmp_path / "a.jsonl", [{"question": TRUTH.question(i), "gold": "1", "answer": "1"} for i in range(N)]
+    )
+    with refuses("invalid", f"`{key}`", f"`{key}.KEY=VALUE`"):
+        imported(tmp_path, path, settings=(f"{key}=router",))
+
+
 @pytest.mark.parametrize("settings", [(), ("traces.answer=chosen",)])
 def test_preferences_have_a_cure_that_fits(tmp_path: Path, settings: tuple[str, ...]) -> None:
     """An output that was preferred is no gold: each of the two is a trace with its verdict."""

@@ -8,7 +8,7 @@ import polars as pl
 
 from toolkit.errors import listed
 from toolkit.imports.guessing.columns import Column, Columns, agreeing_column, setting_text
-from toolkit.imports.guessing.draft import GUESSED, Draft, key_of, reason_of
+from toolkit.imports.guessing.draft import GUESSED, Draft, reason_of
 from toolkit.imports.guessing.shapes import Shape
 
 _SHORT = 20
@@ -150,9 +150,9 @@ def put_verifiers(draft: Draft, verifiers: list[tuple[str, str]], columns: Colum
     plain = columns.for_role("verifier", opened=opened)
     for one in plain:
         score = f"CAST({one.value} AS DOUBLE)" if one.values.dtype == pl.Boolean else one.value
-        verifiers.append((key_of(one), score))
+        verifiers.append((one.last_name, score))
     steps = columns.without(plain).for_role("steps", opened=opened)
     for one in steps:
         for name, text in (("least", "min({value})"), ("last", "{value}[-1]"), ("product", "prod({value})")):
-            verifiers.append((f"{key_of(one)} {name}", text.format(value=one.value)))
+            verifiers.append((f"{one.last_name} {name}", text.format(value=one.value)))
     return columns.without([*plain, *steps])

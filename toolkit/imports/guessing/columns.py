@@ -10,7 +10,7 @@ import polars as pl
 
 from toolkit.errors import AmbiguousError, FormatError
 from toolkit.imports.files.literals import parse_lists
-from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar, plain_name
+from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar, name_fits_role, plain_name
 from toolkit.imports.map.expressions import SourceRows
 
 PLACES = ("source_file", "source_path", "source_row")
@@ -30,6 +30,11 @@ class Column:
     name: str
     values: pl.Series
     opened: bool = True
+
+    @property
+    def last_name(self) -> str:
+        """The last name in its path, as a role's name is written."""
+        return plain_name(self.name.rpartition(".")[2])
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ def _leaf_columns(value: str, path: str, values: pl.Series) -> Iterator[Column]:
         if sizes.len() and (sizes == 2).all():
             first, second = (values.list.get(place, null_on_oob=True) for place in range(2))
             numbers = second.cast(pl.Float64, strict=False)
-            if values.dtype.inner.is_numeric() and any(ROLES[name].name_fit(path) for name in ("text", "answer")):
+            if values.dtype.inner.is_numeric() and name_fits_role(path, "text", "answer"):
                 yield from (
                     Column(f"{path}[{place}]", f"{path}.pred", one) for place, one in enumerate((first, second))
                 )
@@ -216,7 +221,7 @@ _TIES = {"tie", "draw", "both", "neither", "equal", "bothbad", "both_bad", "tie_
 
 def better_text(columns: Columns) -> str | None:
     """What to write where a column says which of several outputs is better, but not in a form that is read."""
-    judge = next((one for one in columns.every if plain_name(one.name.rpartition(".")[2]) in BETTER), None)
+    judge = next((one for one in columns.every if one.last_name in BETTER), None)
     if judge is None:
         return _preferences_text(columns)
     if judge.values.dtype.is_integer() and not all(one.opened for one in columns.every):
@@ -245,10 +250,10 @@ def rival_outputs(columns: Columns) -> tuple[Column, list[tuple[Column, Column |
     """The judge's column, and of each of the two outputs in a row its text, its model, and SQL for whether and how far
     it is better. None without such a pair, or where a value names no output.
     """
-    known = {plain_name(one.name.rpartition(".")[2]): one for one in columns.every if one.value not in columns.assigned}
+    known = {one.last_name: one for one in columns.every if one.value not in columns.assigned}
     judge = next((known[name] for name in BETTER if name in known), None)
     texts = [name for name, one in known.items() if one.values.dtype == pl.String and re.search("(^|_)[a1]$", name)]
-    named = [name for name in texts if any(ROLES[role].name_fit(name[:-2] or "text") for role in ("text", "answer"))]
+    named = [name for name in texts if name_fits_role(name[:-2] or "text", "text", "answer")]
     pairs = [(name, name[:-1] + {"a": "b", "1": "2"}[name[-1]]) for name in named]
     pair = next((names for names in pairs if names[1] in known), None)
     if judge is None or pair is None or judge.values.null_count():

@@ -7,11 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from toolkit.errors import InvalidError, quote
 from toolkit.imports.guessing.columns import Column, Columns
-from toolkit.imports.guessing.roles import plain_name
 from toolkit.imports.guessing.shapes import Shape
 
 GUESSED, DEFAULT, GIVEN = "guessed", "default", "given"
+_TABLES: Mapping[tuple[str, ...], tuple[str, ...]] = {(): ("examples", "traces", "answers"), ("examples",): ("extra",)}
+"""The tables in a table of a mapping that are written apart."""
+
+
+def check_tables(given: Mapping[str, Any]) -> None:
+    """InvalidError where the user's settings give a value in place of a table."""
+    for path, names in _TABLES.items():
+        for name in names:
+            table: Any = given
+            for part in (*path, name):
+                table = table.get(part, {})
+            if not isinstance(table, Mapping):
+                place = ".".join((*path, name))
+                raise InvalidError(f"`{place}` is {quote(table)}; it takes keys: write `{place}.KEY=VALUE`")
 
 
 @dataclass
@@ -27,6 +41,13 @@ class Draft:
         """Whether the user's settings give this key."""
         table, _, name = key.partition(".")
         return name in self.given.get(table, {}) if name else key in self.given
+
+    def given_table(self, *path: str) -> dict[str, tuple[Any, str]]:
+        """The keys of a table that the user's settings give, without the tables in it."""
+        table: Mapping[str, Any] = self.given
+        for part in path:
+            table = table.get(part, {})
+        return {key: (value, GIVEN) for key, value in table.items() if key not in _TABLES.get(path, ())}
 
     def set_guess(self, key: str, value: Any, why: str) -> None:
         """Sets a key with the reason for it, unless the user's settings give it."""
@@ -45,8 +66,7 @@ def mapping_text(draft: Draft, shape: Shape, columns: Columns) -> str:
     """The text of the guessed mapping file. Each line has the reason for its value as a comment."""
     lines = ["# Guessed from names and contents: change what is wrong, and give this file with --map."]
     top = {**shape.top, **draft.tables.get("", {})}
-    given = {key: value for key, value in draft.given.items() if key not in ("examples", "traces", "answers")}
-    for key, (value, why) in {**top, **{key: (value, GIVEN) for key, value in given.items()}}.items():
+    for key, (value, why) in {**top, **draft.given_table()}.items():
         lines.append(_mapping_line(key, value, why))
     several = len(draft.traces) > 1
     for name, tables in (
@@ -55,10 +75,9 @@ def mapping_text(draft: Draft, shape: Shape, columns: Columns) -> str:
         ("answers", [draft.tables.get("answers", {})]),
     ):
         if name == "answers":
-            lines += _extra_lines(draft, "examples")
+            lines += _extra_lines(draft)
         for number, mine in enumerate(tables):
-            given = {key: (value, GIVEN) for key, value in draft.given.get(name, {}).items()}
-            table = {**mine, **{key: one for key, one in given.items() if (name, key) != ("examples", "extra")}}
+            table = {**mine, **draft.given_table(name)}
             head = f"[[{name}]]" if several and name == "traces" else f"[{name}]"
             lines += ["", head, *(_mapping_line(key, value, why) for key, (value, why) in table.items())]
             for verifier, score in draft.traces[number][1] if name == "traces" else ():
@@ -74,11 +93,10 @@ def mapping_text(draft: Draft, shape: Shape, columns: Columns) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _extra_lines(draft: Draft, name: str) -> list[str]:
-    given = {key: (value, GIVEN) for key, value in draft.given.get(name, {}).get("extra", {}).items()}
-    extra = {**draft.tables.get(f"{name}.extra", {}), **given}
+def _extra_lines(draft: Draft) -> list[str]:
+    extra = {**draft.tables.get("examples.extra", {}), **draft.given_table("examples", "extra")}
     lines = [_mapping_line(key, value, why) for key, (value, why) in extra.items()]
-    return ["", f"[{name}.extra]", *lines] if extra else []
+    return ["", "[examples.extra]", *lines] if extra else []
 
 
 def _mapping_line(key: str, value: Any, why: str) -> str:
@@ -100,11 +118,6 @@ def _toml_value(value: Any) -> str:
 def reason_of(column: Column) -> str:
     """The reason why a column was given its role."""
     return f"{GUESSED} by its name, `{column.name}`, and contents" if column.name != column.value else GUESSED
-
-
-def key_of(column: Column) -> str:
-    """The last name in a column's path."""
-    return plain_name(column.name.rpartition(".")[2])
 
 
 def constant_text(text: str) -> str:

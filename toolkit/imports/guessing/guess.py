@@ -31,8 +31,8 @@ from toolkit.imports.guessing.columns import (
     rival_outputs,
     setting_text,
 )  # fmt: skip
-from toolkit.imports.guessing.draft import DEFAULT, GUESSED, Draft, constant_text, key_of, mapping_text, reason_of
-from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar, plain_name
+from toolkit.imports.guessing.draft import DEFAULT, GUESSED, Draft, check_tables, constant_text, mapping_text, reason_of
+from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar
 from toolkit.imports.guessing.shapes import Shape, shape_of
 from toolkit.imports.map.expressions import TRUTHS, columns_read
 from toolkit.imports.map.mapping import ROW_ORDER, override_setting
@@ -64,6 +64,7 @@ def guess_mapping(sources: Sequence[str], settings: Sequence[str] = ()) -> Guess
     given: dict[str, Any] = {}
     for one in settings:
         override_setting(given, one)
+    check_tables(given)
     shape = shape_of(sources, given)
     draft = Draft(given)
     every = Columns((*columns_of(shape.rows, shape.opened), *shape.more), shape.rows.frame.height)
@@ -155,7 +156,7 @@ def _id_column(ids: Sequence[Column], question: Column | None) -> Column | None:
     """The column that numbers questions; None where each candidate numbers rows and the question says more."""
     whole = [one for one in ids if not one.values.null_count()]
     if question is None or not whole:
-        explicit = [one for one in whole if plain_name(one.name.rpartition(".")[2]) not in _ROW_IDS]
+        explicit = [one for one in whole if one.last_name not in _ROW_IDS]
         if len(explicit or whole) > 1 and not explicit:
             return agreeing_column(whole, "the id of a question", "examples.example_id")
         return next(iter(explicit or whole), None)
@@ -166,7 +167,7 @@ def _id_column(ids: Sequence[Column], question: Column | None) -> Column | None:
             return one
     for one in whole:
         pairs = pl.DataFrame({"id": as_texts(one.values), "text": texts}).unique()
-        if not pairs["id"].is_unique().all() or plain_name(one.name.rpartition(".")[2]) not in _ROW_IDS:
+        if not pairs["id"].is_unique().all() or one.last_name not in _ROW_IDS:
             return one  # an id of several questions, which the import splits, or one that is called that of a question
         again = float(pairs["text"].is_duplicated().mean() or 0.0)  # type: ignore[arg-type]
         if again <= _FEW:
@@ -292,7 +293,7 @@ def _put_trace(
     columns = put_verifiers(draft, verifiers, columns, opened)
     extras = [one for one in columns.for_role("extra", scalar=True) if 1 < one.values.n_unique() <= _SETTINGS]
     for one in extras:
-        draft.set_guess(f"examples.extra.{key_of(one)}", one.value, GUESSED)
+        draft.set_guess(f"examples.extra.{one.last_name}", one.value, GUESSED)
     columns = columns.without(extras)
     _check_conditions(draft, columns, trace)
     return columns, unjudged
@@ -471,7 +472,7 @@ def _is_sample_index(one: Column, slots: pl.DataFrame) -> bool:
 
 
 def _joined_columns(parts: Sequence[Column]) -> str:
-    values = [one.value if one.values.dtype == pl.String else f"'{key_of(one)}=', {one.value}" for one in parts]
+    values = [one.value if one.values.dtype == pl.String else f"'{one.last_name}=', {one.value}" for one in parts]
     if len(values) == 1 and parts[0].values.dtype == pl.String:
         return values[0]
     return f"CONCAT({(', ' + chr(39) + '-' + chr(39) + ', ').join(values)})"
@@ -562,7 +563,7 @@ def _weak_verdict(
     if not binary:
         return None, columns
     one = binary[0]
-    if key_of(one) in ("acc", "accuracy", "grade", "status"):
+    if one.last_name in ("acc", "accuracy", "grade", "status"):
         return one, columns.without([one])
     if out.gold is not None and (out.answer or out.text) is not None:
         judged = _computed_verdicts(out)
@@ -570,7 +571,7 @@ def _weak_verdict(
         both = pl.DataFrame({"judged": judged, "truth": truth}).drop_nulls()
         if both.height and float((both["judged"] == both["truth"]).mean() or 0.0) >= _ODD_SHARE:  # type: ignore[arg-type]
             return one, columns.without([one])
-    score = json.dumps({"verifier": f"'{key_of(one)}'", "score": one.value})
+    score = json.dumps({"verifier": f"'{one.last_name}'", "score": one.value})
     toml = "{ " + ", ".join(f"{key} = {json.dumps(value)}" for key, value in json.loads(score).items()) + " }"
     raise AmbiguousError(
         f"`{one.value}` is 0 or 1 throughout, so it may be the verdict or a verifier's score: write"

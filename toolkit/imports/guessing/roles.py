@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
@@ -50,6 +51,7 @@ class Role:
         return known.len() > 0 and _HOLDS[self.holds](known)
 
 
+@lru_cache(2**16)
 def plain_name(text: str) -> str:
     """The name in lower case with `_` between its words, also between words that only capitals part."""
     return re.sub(r"[\W_]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text).lower()).strip("_")
@@ -119,3 +121,8 @@ def _read_roles() -> dict[str, Role]:
 
 ROLES: dict[str, Role] = _read_roles()
 """The roles, by name."""
+
+
+def name_fits_role(name: str, *roles: str) -> bool:
+    """Whether a name fits one of some roles."""
+    return any(ROLES[role].name_fit(name) is not None for role in roles)

@@ -16,7 +16,7 @@ from toolkit.errors import AmbiguousError, EmptyError, MismatchError, ThinkbackE
 from toolkit.imports.files.file_names import columns_of_paths
 from toolkit.imports.files.listing import path_without_archive
 from toolkit.imports.guessing.columns import BETTER, Column, Columns, as_lists, as_texts, columns_of, setting_text
-from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar, plain_name
+from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar, name_fits_role, plain_name
 from toolkit.imports.map import opening
 from toolkit.imports.map.expressions import SourceRows
 from toolkit.imports.map.mapping import ImportMapping
@@ -162,7 +162,7 @@ def _split_joined_file(
         on = _join_keys(held[file.path], mine, frozenset().union(*others), rest)
         every = columns_of(_as_source_rows(table, mine.select(*held[file.path])))
         adds = [one for one in every if one.value not in on]
-        gold = any(_name_fits_role(one.name, "gold", "question") or one.value == "relevance" for one in adds)
+        gold = any(name_fits_role(one.name, "gold", "question") or one.value == "relevance" for one in adds)
         if on and gold and not mine.select(list(on)).is_duplicated().any():
             folder = files.folder if files.folder else "."
             chosen = tuple(one for one in listed if one != file.address)
@@ -218,7 +218,7 @@ def _records_path(table: SourceTable) -> str | None:
         inner = kind.inner if isinstance(kind, pl.List) else None
         if isinstance(inner, pl.Struct):
             fields = {one.name for one in inner.fields}
-            if any(_name_fits_role(one, "question", "gold", "id") for one in fields):
+            if any(name_fits_role(one, "question", "gold", "id") for one in fields):
                 return name
         if (
             isinstance(kind, pl.Struct)
@@ -234,12 +234,8 @@ def _holds_objects(kind: Any) -> bool:
     """Whether a type is that of rows with outputs or answers: an object, or a list of objects."""
     inner = kind.inner if isinstance(kind, pl.List) else kind
     return isinstance(inner, pl.Struct) and any(
-        _name_fits_role(one.name, "question", "gold", "text", "answer", "verdict") for one in inner.fields
+        name_fits_role(one.name, "question", "gold", "text", "answer", "verdict") for one in inner.fields
     )
-
-
-def _name_fits_role(name: str, *roles: str) -> bool:
-    return any(ROLES[role].name_fit(name) is not None for role in roles)
 
 
 def _with_path_columns(shape: Shape, files: SourceList, given: Mapping[str, Any]) -> Shape:
@@ -315,8 +311,8 @@ def _may_be_questions(shape: Shape, paths: Sequence[str]) -> bool:
 def _is_only_output(gold: Column, columns: Columns) -> bool:
     """Whether a column that may be gold, such as `answer`, is what models answered: verdicts judge nothing else."""
     place = ROLES["gold"].name_fit(gold.name)
-    others = [one for one in columns.every if one.value != gold.value and not _name_fits_role(one.name, "sample_index")]
-    outputs = [one for one in others if _name_fits_role(one.name, "answer", "text") or as_lists(one.values) is not None]
+    others = [one for one in columns.every if one.value != gold.value and not name_fits_role(one.name, "sample_index")]
+    outputs = [one for one in others if name_fits_role(one.name, "answer", "text") or as_lists(one.values) is not None]
     return place is not None and place[0] == WEAK and not outputs and bool(columns.for_role("verdict", weak=False))
 
 
@@ -324,8 +320,8 @@ def _may_be_sample_texts(one: Column, columns: Columns) -> bool:
     """Whether a column such as `text`, which may be the question, may as well hold the texts of samples."""
     others = [other for other in columns.every if other.value != one.value]
     return (
-        _name_fits_role(one.name, "text")
-        and not any(_name_fits_role(other.name, "answer", "text", "question") for other in others)
+        name_fits_role(one.name, "text")
+        and not any(name_fits_role(other.name, "answer", "text", "question") for other in others)
         and not one.values.is_duplicated().any()
     )
 
@@ -465,13 +461,13 @@ def _is_samples(column: Column, values: pl.Series) -> bool:
     inner = values.dtype.inner if isinstance(values.dtype, pl.List) else None
     if isinstance(inner, pl.Struct) and {plain_name(one.name) for one in inner.fields} & {*BETTER}:
         return True
-    if column.name.rpartition(".")[2].lower() in _OPTIONS or not _name_fits_role(column.name, "text", "answer"):
+    if column.name.rpartition(".")[2].lower() in _OPTIONS or not name_fits_role(column.name, "text", "answer"):
         return False
     if ROLES["gold"].name_fit(column.name) == (WEAK, 0) and float(values.list.len().mean() or 0.0) <= 1:  # type: ignore[arg-type]
         return False
     if isinstance(inner, pl.Struct):
         fields = [one.name for one in inner.fields]
-        return any(_name_fits_role(one, "text", "answer", "verdict") for one in fields) and set(fields) != {
+        return any(name_fits_role(one, "text", "answer", "verdict") for one in fields) and set(fields) != {
             "role",
             "content",
         }

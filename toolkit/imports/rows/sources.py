@@ -196,7 +196,7 @@ def _file_groups(files: Sequence[_SourceFile], rules: SourceRules) -> Iterator[S
 
 def _read_jointly(opened: Sequence[_OpenedFile], rules: SourceRules) -> _Joint | None:
     """The rows of small files read as one, split into groups of equal column types. None where a file must be read
-    alone, such as one with another header or with quotes.
+    alone, such as one with another header, or with a quote inside a field.
     """
     contents = [one.read_whole() for one in opened]
     ending = listing.format_of(opened[0].address)
