@@ -154,7 +154,7 @@ def _with_name(name: str, table: Mapping[str, Any]) -> Table:
 
 def _single_attempts(facts: SuiteFacts) -> Iterator[Table]:
     """Policies of one attempt, one for each pool; where traces stand for each other, their exact mean."""
-    for pool in facts.pools_of_one_attempt:
+    for pool in (one for one in facts.pools if one.gives_one_attempt):
         if pool.size == 1 or pool.positioned:
             yield _with_name(facts.name_in_pool(pool, "first"), _one_attempt(pool))
         else:
@@ -232,11 +232,11 @@ def _gated_policies(facts: SuiteFacts) -> Iterator[Table]:
     steps = [
         (base, facts.name_in_pool(pool, f"majority@{pool.size}"), _vote_table(pool, pool.size))
         for pool in facts.pools_to_vote_on(FEWEST_VOTES)
-        for base in facts.pools_of_one_attempt
-        if base == pool or base.size == 1
+        for base in facts.pools
+        if base.gives_one_attempt and (base == pool or base.size == 1)
     ]
     steps += [(base, name, {"kind": "act", "base": base.name, **act}) for base, name, act in _revising_actions(facts)
-              if base in facts.pools_of_one_attempt]  # fmt: skip
+              if base.gives_one_attempt]  # fmt: skip
     for base, then, table in steps:
         other = table.get("pool", base.name) != base.name  # whose numbers are cascades
         for signal in (one for one in base.signals if one.quantiles is None or not other):
@@ -255,10 +255,9 @@ def _cascade_policies(facts: SuiteFacts, left_out: list[str]) -> Iterator[Table]
     """
     voting = {pool.name for pool in facts.pools_to_vote_on(FEWEST_VOTES)}
     sweeps = []
-    single = facts.pools_of_one_attempt
     for first, second in permutations([pool for pool in facts.pools if not pool.positioned], 2):
         votes = first.size == 1 and second.name in voting
-        if first not in single or not (votes or second in single):
+        if not (first.gives_one_attempt and (votes or second.gives_one_attempt)):
             continue
         if facts.may_cost_more(second, second.size if votes else 1, first) and (first.size == 1 or second.size > 1):
             scores = (*first.doubts, *(one for one in first.signals if one.quantiles is not None))

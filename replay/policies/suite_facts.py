@@ -99,6 +99,11 @@ class SuitePool:
     paid: float | None = None
     models: frozenset[str] = frozenset()
 
+    @property
+    def gives_one_attempt(self) -> bool:
+        """Whether its first trace alone can be replayed."""
+        return self.size == 1 or not self.whole
+
 
 @dataclass(frozen=True)
 class RoundsPool:
@@ -146,11 +151,6 @@ class SuiteFacts:
     def pools_to_vote_on(self, fewest: int) -> list[SuitePool]:
         """The pools of at least `fewest` traces whose answers can be voted on; guesses with a position cannot."""
         return [pool for pool in self.pools if pool.size >= fewest and not (pool.opaque or pool.positioned)]
-
-    @property
-    def pools_of_one_attempt(self) -> list[SuitePool]:
-        """The pools of which the first trace alone can be replayed: not those that can't be cut short."""
-        return [pool for pool in self.pools if pool.size == 1 or not pool.whole]
 
     def name_in_pool(self, pool: SuitePool, what: str) -> str:
         """The name of a policy: `what`, and the pool's name if another pool has as many traces."""
