@@ -62,7 +62,7 @@ def server(answer: Callable[[int, str], Answer]) -> Iterator[tuple[str, Heard]]:
             pass
 
     served = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=served.serve_forever, daemon=True).start()
+    threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{served.server_port}", heard
     finally:

@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 
 from replay.runs.passes.logged_order import detectable_points
 from toolkit.stats import Settings, paired_interval
-from toolkit.stats.limits.planning import DifferenceVariance, NeededQuestions, difference_variance
+from toolkit.stats.limits.planning import (
+    DifferenceVariance,
+    NeededQuestions,
+    difference_variance,
+    questions_in_clusters,
+)
 from toolkit.stats.metrics.strata import Strata
 
 MOVES, CHANCE = [-1.0, 0.0, 1.0], [0.03, 0.9, 0.07]
@@ -202,3 +207,10 @@ def test_the_questions_named_reach_the_power() -> None:
         assert interval.high is not None
         held.append(not interval.low <= 0 <= interval.high)
     assert np.mean(held) > 0.78 - 2 * 0.025
+
+
+def test_questions_hold_so_many_clusters() -> None:
+    """461 clusters of 1,000 / 300 questions each are 1,536.7 questions; 1,536 are one cluster short."""
+    assert questions_in_clusters(461, 1_000, 300) == 1_537
+    assert questions_in_clusters(461, 900, 300) == 1_383
+    assert questions_in_clusters(0, 1_000, 300) == 0

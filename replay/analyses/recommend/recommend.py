@@ -47,7 +47,13 @@ from toolkit.stats import (
     unit_numbers,
 )
 from toolkit.stats.limits.discordant import FEW_PAIRS, exact_p_value
-from toolkit.stats.limits.planning import POWER, DifferenceVariance, NeededQuestions, difference_variance
+from toolkit.stats.limits.planning import (
+    POWER,
+    DifferenceVariance,
+    NeededQuestions,
+    difference_variance,
+    questions_in_clusters,
+)
 from toolkit.stats.metrics.resamples import fewest_examples
 from toolkit.stats.metrics.strata import Strata
 
@@ -137,7 +143,8 @@ class _PairedEvidence:
         if interval.difference is None:
             return None
         if above and bound < 0:  # a loss is ruled out
-            fewest = (fewest_examples(-bound) or 0) * interval.n // self.count_units(interval.n)
+            units = self.count_units(interval.n)
+            fewest = questions_in_clusters(fewest_examples(-bound) or 0, interval.n, units)
             return interval.variance.questions_to_keep(interval.difference, -bound, fewest, interval.level)
         distance = interval.difference - bound if above else bound - interval.difference
         return interval.variance.questions_to_show(distance, level=interval.level, error=interval.variance.mean_error)

@@ -8,7 +8,6 @@ Lehmacher 1995); families share the error equally.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -23,8 +22,8 @@ from replay.runs.saved.findings import Findings
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import EmptyError
 from toolkit.show.ranking.ranking import WithinMargin
-from toolkit.stats import summarise, unit_numbers
-from toolkit.stats.limits.planning import NeededQuestions, difference_variance
+from toolkit.stats import summarise
+from toolkit.stats.limits.planning import NeededQuestions, difference_variance, questions_in_clusters
 from toolkit.stats.metrics.outcomes import join_stores
 from toolkit.stats.metrics.resamples import fewest_examples
 
@@ -147,21 +146,20 @@ class PromiseTests:
     def questions_to_keep_limits(self, name: str, families: int) -> NeededQuestions | None:
         """How many questions would show that a policy keeps to the limits; None where no number would."""
         examples = self.result.examples.sort("example_id")
-        _, strata = self.result.summariser.outcomes.examples.resampling_units(examples)
+        units, strata = self.result.summariser.outcomes.examples.resampling_units(examples)
         weight = None if strata is None else strata.weight
         columns = [_limited_column(self.result, limit).name for limit in self.limits]
         one, base = (
             self.result.outcomes_of(policy).select("example_id", *dict.fromkeys(columns)).collect().sort("example_id")
             for policy in (name, self.baseline)
         )
-        units, numbers = unit_numbers(resampling_units(examples)), []
-        examples_per_unit = len(units) / len(np.unique(units))
+        clusters, numbers = int(units.max()) + 1, []
         for fewest, limit, column in zip(self._fewest_questions(), self.limits, columns, strict=True):
             difference = (one[column].cast(pl.Float64) - base[column].cast(pl.Float64)).to_numpy()
             gain = difference * (1 if limit.sign == ">=" else -1)
             variance = difference_variance(gain, cluster=units, strata=strata)
             mean = float(np.nanmean(gain if weight is None else gain * weight))
-            fewest = math.ceil(fewest * examples_per_unit)  # of clusters there must be so many
+            fewest = questions_in_clusters(fewest, len(units), clusters)
             needed = variance.questions_to_keep(mean, limit.allowed_loss, fewest, 1 - 2 * ERROR / families)
             if needed is None:
                 return None

@@ -201,6 +201,11 @@ def _whole_questions(number: float) -> int | None:
     return max(math.ceil(number - 1e-9), 1) if number <= MOST_QUESTIONS else None
 
 
+def questions_in_clusters(fewest: int, questions: int, clusters: int) -> int:
+    """How many questions hold at least so many clusters, of as many questions each as in a pilot."""
+    return -(-fewest * questions // clusters)
+
+
 def difference_variance(
     difference: Floats, *, within: Floats | None = None, cluster: Ints | None = None, strata: Strata | None = None
 ) -> DifferenceVariance:
