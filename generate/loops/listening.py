@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, ClassVar
 
 from generate.engines.base import Completion
@@ -102,7 +103,7 @@ class _Listened:
     text: UnfoldingText
     claims: list[str] = field(default_factory=list)
     verdicts: dict[str, str] = field(default_factory=dict)
-    count: int = 0
+    numbers: Iterator[int] = field(default_factory=count)
 
     @property
     def whole(self) -> UnfoldingText:
@@ -114,10 +115,6 @@ class _Listened:
         new = [one for one in dict.fromkeys(claims) if one not in self.claims]
         self.claims += new
         return new
-
-    def next_number(self) -> int:
-        self.count += 1
-        return self.count - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +179,7 @@ class Listening(Loop):
             yield from self._check_all(heard, (yield from self._stream_claims(heard)))
         length = len(heard.text.words)
         for _ in range(self.revisions if self.revise_prompt is not None and length else 0):
-            number = heard.next_number()
+            number = next(heard.numbers)
             whole = {"question": heard.text.text}
             paid = yield from self._ask(heard, str(self.revise_prompt), self.extract_engine, **whole)
             new = heard.add(claims_of(paid.text)[:1])
@@ -209,7 +206,7 @@ class Listening(Loop):
             unit = {"unit": place, "unit_words": len(words), "unit_entities": names_in(words)}
         claims = list[_Claim]()
         for text, paid in (yield from self._named_claims(heard, sentence)):
-            claims.append(_Claim(heard.next_number(), text, STREAM, position, unit, paid))
+            claims.append(_Claim(next(heard.numbers), text, STREAM, position, unit, paid))
         return claims
 
     def _named_claims(self, heard: _Listened, sentence: str) -> Steps:

@@ -7,25 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolkit.errors import InvalidError, quote
 from toolkit.imports.guessing.columns import Column, Columns
 from toolkit.imports.guessing.shapes import Shape
 
 GUESSED, DEFAULT, GIVEN = "guessed", "default", "given"
-_TABLES: Mapping[tuple[str, ...], tuple[str, ...]] = {(): ("examples", "traces", "answers"), ("examples",): ("extra",)}
+TABLES: Mapping[tuple[str, ...], tuple[str, ...]] = {(): ("examples", "traces", "answers"), ("examples",): ("extra",)}
 """The tables in a table of a mapping that are written apart."""
-
-
-def check_tables(given: Mapping[str, Any]) -> None:
-    """InvalidError where the user's settings give a value in place of a table."""
-    for path, names in _TABLES.items():
-        for name in names:
-            table: Any = given
-            for part in (*path, name):
-                table = table.get(part, {})
-            if not isinstance(table, Mapping):
-                place = ".".join((*path, name))
-                raise InvalidError(f"`{place}` is {quote(table)}; it takes keys: write `{place}.KEY=VALUE`")
 
 
 @dataclass
@@ -47,7 +34,7 @@ class Draft:
         table: Mapping[str, Any] = self.given
         for part in path:
             table = table.get(part, {})
-        return {key: (value, GIVEN) for key, value in table.items() if key not in _TABLES.get(path, ())}
+        return {key: (value, GIVEN) for key, value in table.items() if key not in TABLES.get(path, ())}
 
     def set_guess(self, key: str, value: Any, why: str) -> None:
         """Sets a key with the reason for it, unless the user's settings give it."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.errors import AmbiguousError, UnsuitableError, listed
+from toolkit.errors import AmbiguousError, InvalidError, UnsuitableError, listed, quote
 from toolkit.imports.guessing import answers as reading
 from toolkit.imports.guessing.amounts import put_amounts, put_column, put_verifiers
 from toolkit.imports.guessing.columns import (
@@ -31,7 +31,7 @@ from toolkit.imports.guessing.columns import (
     rival_outputs,
     setting_text,
 )  # fmt: skip
-from toolkit.imports.guessing.draft import DEFAULT, GUESSED, Draft, check_tables, constant_text, mapping_text, reason_of
+from toolkit.imports.guessing.draft import DEFAULT, GUESSED, TABLES, Draft, constant_text, mapping_text, reason_of
 from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar
 from toolkit.imports.guessing.shapes import Shape, shape_of
 from toolkit.imports.map.expressions import TRUTHS, columns_read
@@ -44,6 +44,18 @@ _MANY, _FEW = 0.9, 0.2
 _SETTINGS = 60
 """Values of a setting, at most."""
 _ODD_SHARE = 0.98
+
+
+def _check_tables(given: Mapping[str, Any]) -> None:
+    """InvalidError where the user's settings give a value in place of a table."""
+    for path, names in TABLES.items():
+        for name in names:
+            table: Any = given
+            for part in (*path, name):
+                table = table.get(part, {})
+            if not isinstance(table, Mapping):
+                place = ".".join((*path, name))
+                raise InvalidError(f"`{place}` is {quote(table)}; it takes keys: write `{place}.KEY=VALUE`")
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,7 @@ def guess_mapping(sources: Sequence[str], settings: Sequence[str] = ()) -> Guess
     given: dict[str, Any] = {}
     for one in settings:
         override_setting(given, one)
-    check_tables(given)
+    _check_tables(given)
     shape = shape_of(sources, given)
     draft = Draft(given)
     every = Columns((*columns_of(shape.rows, shape.opened), *shape.more), shape.rows.frame.height)
