@@ -30,6 +30,8 @@ class ThinkbackError(Exception):
     """The code of the error, for programs; the line is for people. It belongs to the class, such as `not-found`."""
     policy: str | None = None
     """The policy that the error is about, where its line begins with one."""
+    reason: str | None = None
+    """The line without the policy that it begins with, where it begins with one."""
 
     def __init__(self, line: str = "", *, code: str | None = None) -> None:
         """Makes the error from its line. `code`: one finer than the class's, as `LogError` and `EngineError` have."""

@@ -46,7 +46,7 @@ def policy_errors(policy: str) -> Iterator[None]:
 
 def _with_policy_name(policy: str, error: ThinkbackError) -> ThinkbackError:
     line = error.with_subject(f"policy `{policy}`: ")
-    line.policy = policy
+    line.policy, line.reason = policy, str(error)
     return line
 
 

@@ -18,7 +18,6 @@ from replay.studies.multihop.chains import evidence_of_pool
 from replay.studies.multihop.published import WORK, unlike_whole_counts
 from replay.studies.multihop.selection import gap_parts
 from replay.studies.multihop.study import MultihopSetting, study_log
-from replay.studies.multihop.verdicts import findings
 from replay.studies.multihop.verifiers import verifier_roles
 from tests.errors import refuses
 from tests.logs import log_tables
@@ -405,7 +404,7 @@ def test_planted_effects_get_their_verdicts_and_nulls_none(name: str, tmp_path: 
         log = open_log(world(tmp_path / f"{seed}", 400, seed, **{"chains": 5, **keys}))
         roles = {"encoder": "strong", "decoder": "weak"}
         (study,) = study_log(log, MultihopSetting(roles=roles, settings=Settings(resamples=400)))
-        for one in findings(study):
+        for one in study.findings:
             decided = one.answer.value == expected.get(one.question)
             counts[one.question] += decided or (not expected.get(one.question) and one.answer is not Answer.UNDECIDED)
     print(name, {question: counts[question] for question in expected})

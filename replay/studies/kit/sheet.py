@@ -250,11 +250,12 @@ class Captions(Generic[P]):
 
 def tables_of(sheets: Iterable[Sheet[P]], parts: Sequence[P], captions: Captions[P]) -> dict[str, Table]:
     """Lays out the sheets that these data sets need, by the names of their files."""
-    return {
-        sheet.name: laid_out_table(sheet, parts, captions)
-        for sheet in sheets
-        if sheet.needed(parts) and not (sheet.optional and not any(True for part in parts for _ in sheet.rows(part)))
-    }
+    tables = {}
+    for sheet in (one for one in sheets if one.needed(parts)):
+        rows = _rows_by_dataset(sheet, parts)
+        if rows or not sheet.optional:
+            tables[sheet.name] = _table_of_rows(sheet, parts, captions, rows)
+    return tables
 
 
 def laid_out_table(sheet: Sheet[P], parts: Sequence[P], captions: Captions[P]) -> Table:
@@ -263,9 +264,18 @@ def laid_out_table(sheet: Sheet[P], parts: Sequence[P], captions: Captions[P]) -
     Columns for which some row has a published number get one more for it, and one for the difference. A column whose
     published number stands apart gets it after all others.
     """
+    return _table_of_rows(sheet, parts, captions, _rows_by_dataset(sheet, parts))
+
+
+def _rows_by_dataset(sheet: Sheet[P], parts: Sequence[P]) -> list[tuple[str, Row]]:
+    return [(part.dataset, row) for part in parts for row in sheet.rows(part)]
+
+
+def _table_of_rows(
+    sheet: Sheet[P], parts: Sequence[P], captions: Captions[P], rows: Sequence[tuple[str, Row]]
+) -> Table:
     columns = _values_for_datasets(sheet.columns, parts)
     dataset_heading = sheet.dataset or (DATASET if len(parts) > 1 else "")
-    rows = [(part.dataset, row) if dataset_heading else ("", row) for part in parts for row in sheet.rows(part)]
     known = {c.key for c in columns if any(row.published.get(c.published.key) is not None for _, row in rows)}
     laid_columns: list[tuple[TableColumn, list[Any]]] = []
     if dataset_heading:

@@ -58,6 +58,14 @@ def answer_on_loss(difference: _HasLimits, margin: float, units: int) -> Answer:
     return Answer.YES if difference.high < -margin else Answer.UNDECIDED
 
 
+def answer_on_losses(answers: Iterable[Answer]) -> Answer:
+    """Answers whether some of several differences is a loss, by the answer on each; no where all are ruled out. The
+    intervals must hold for all differences at once.
+    """
+    there = set(answers)
+    return Answer.YES if Answer.YES in there else Answer.NO if there == {Answer.NO} else Answer.UNDECIDED
+
+
 @dataclass(frozen=True)
 class Finding:
     """The answer to one question of a study, with the difference that it rests on.
@@ -91,13 +99,15 @@ class Finding:
         }  # fmt: skip
 
 
-def finding_on_any(question: str, gaps: Mapping[str, IntervalCell], against: str) -> Finding:
+def finding_on_any(
+    question: str, gaps: Mapping[str, IntervalCell], against: str, needs: str = "the log cannot serve it"
+) -> Finding:
     """Answers whether any of several differences (by name) is above 0; their intervals hold for all at once.
 
-    Shown is the largest difference that decides, else the largest one.
+    Shown is the largest difference that decides, else the largest one. `needs`: why it is not asked without any.
     """
     if not gaps:
-        return Finding(question, Answer.UNASKED, why="the log cannot serve it")
+        return Finding(question, Answer.UNASKED, why=needs)
     answers = {place: is_above(gap) for place, gap in gaps.items()}
     decision = answer_of_several(answers.values())
     up, down = ([place for place, answer in answers.items() if answer is one] for one in (Answer.YES, Answer.NO))

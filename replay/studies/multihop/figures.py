@@ -12,7 +12,6 @@ from replay.studies.multihop.chains import DIRECT
 from replay.studies.multihop.retrieval import BOTH_RANKED, EXPLORED, MEASURE, PLAIN, STABLE
 from replay.studies.multihop.selection import BEST, IDEAL, LISTWISE, MAJORITY, PARTS, SINGLE_SHOT
 from replay.studies.multihop.study import MultihopStudy
-from replay.studies.multihop.verdicts import sensitivity_gaps
 from toolkit.errors import EmptyError
 from toolkit.show import (
     IntervalCell,
@@ -104,7 +103,7 @@ def _ranking_differences(study: MultihopStudy) -> list[PolicyDifference]:
 
 
 def _sensitivity_differences(study: MultihopStudy) -> list[PolicyDifference]:
-    gaps = sensitivity_gaps(study).items()
+    gaps = study.retrieval.sensitivity_gaps.items()
     rows = [PolicyDifference(name, cell.estimate, cell.low, cell.high) for name, cell in gaps]
     return sorted(rows, key=lambda row: -row.difference)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from replay.runs.saved.provenance import software_versions
-from replay.studies.kit.cells import UNSERVED
+from replay.studies.kit.cells import UNSERVED, warnings_of
 from replay.studies.kit.published import published_datasets
 from replay.studies.kit.report import (
     UNDONE,
@@ -24,7 +24,7 @@ from replay.studies.multihop.figures import FIGURES
 from replay.studies.multihop.published import WORK
 from replay.studies.multihop.study import MultihopSetting, MultihopStudy, study_log
 from replay.studies.multihop.tables import SHEETS, captions_of
-from replay.studies.multihop.verdicts import VERDICTS, findings, sensitivity_sentence
+from replay.studies.multihop.verdicts import VERDICTS, sensitivity_sentence
 from replay.studies.multihop.verifiers import DECODER, ENCODER, PROMPTED, REASONER
 from toolkit.arguments import checks_arguments
 from toolkit.errors import InvalidError, argument, listed
@@ -88,8 +88,8 @@ def _report_of(studies: Sequence[MultihopStudy], name: str, width: float) -> Stu
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
     words["What was measured"] = merge_notes(studies, _measured_on_lines)
     for study in studies:
-        sentences = [f"{one.sentence()}." for one in findings(study)]
-        words[f"Verdicts, {study.dataset}"] = [*sentences, *filter(None, [sensitivity_sentence(study)])]
+        sentences = [f"{one.sentence()}." for one in study.findings]
+        words[f"Verdicts, {study.dataset}"] = [*sentences, *filter(None, [sensitivity_sentence(study.retrieval)])]
     undone = merge_notes(studies, lambda study: (remark(UNSERVED, line) for line in study.missing_lines()))
     undone += [why for study in studies for why in undrawn_reasons(FIGURES, study, drawable(FIGURES, study))]
     words[UNDONE] = undone
@@ -134,7 +134,7 @@ def study_record(study: MultihopStudy) -> dict[str, Any]:
         "stable": setting.stable,
         "margin": setting.margin,
         "published": study.published,
-        "verdicts": [one.record() for one in findings(study)],
+        "verdicts": [one.record() for one in study.findings],
         "seed": setting.settings.seed, "resamples": setting.settings.resamples, "level": setting.settings.level,
         "versions": software_versions(),
     }  # fmt: skip
@@ -149,8 +149,7 @@ def _measured_on_lines(study: MultihopStudy) -> Iterator[str]:
     if pools.main is not None:
         further = [name for name in (pools.self_ask, pools.first_stage, pools.rewarded) if name is not None]
         yield f"rounds of pool `{pools.main}`; further pools: {listed(further) or 'none'}"
-        explored = study.retrieval.run.result
-        yield from () if explored is None else (f"{note}" for note in explored.notes if note.code in _ROUND_NOTES)
+        yield from warnings_of(study.retrieval.run.result, _ROUND_NOTES)
     if study.answers.pools:
         yield f"evidence: {'; '.join(f'`{pool.name}` read {pool.evidence}' for pool in study.answers.pools)}"
     if study.roles:

@@ -17,10 +17,10 @@ import polars as pl
 from replay.data.contents import Contents
 from replay.kinds.retrieve import Retrieve
 from replay.studies.multihop.runs import StudyRun, replay_covered_policies
-from toolkit.errors import require_known
 from toolkit.log import Log, collect
 from toolkit.rounds.ranking import Entropy, RoundRanking
 from toolkit.settings import from_table
+from toolkit.show import IntervalCell
 from toolkit.stats import Settings
 
 FIRST_STAGE, SELF_ASK, RERANKED = "first stage", "SELF-ASK, retrieval", "SELF-ASK, re-ranked"
@@ -68,19 +68,24 @@ class RoundPools:
 
 @dataclass(frozen=True, eq=False)
 class Retrieval:
-    """What was retrieved: the run of the rankings, and that of the settings of the frontier, which are replayed when
-    they are first asked for: their keys by name in `settings`.
+    """What was retrieved: the run of the rankings, and that of `policies`, plain re-ranking and the settings of the
+    frontier, which are replayed when they are first asked for.
     """
 
     pools: RoundPools
     run: StudyRun
     policies: Sequence[Retrieve]
-    settings: Mapping[str, Mapping[str, Any]]
     replay: Callable[[Sequence[Retrieve]], StudyRun]
 
     @cached_property
     def sensitivity(self) -> StudyRun:
         return self.replay(self.policies)
+
+    @property
+    def sensitivity_gaps(self) -> dict[str, IntervalCell]:
+        """The difference of each setting to plain re-ranking, in points; limits hold for all settings at once."""
+        pairs = [(one.name, PLAIN) for one in self.policies if one.name != PLAIN]
+        return {one: cell for (one, _), cell in self.sensitivity.differences(MEASURE, pairs, 100).items()}
 
     @property
     def readings(self) -> list[str]:
@@ -93,7 +98,7 @@ def round_pools(log: Log, contents: Contents, ids: pl.Series, named: str | None)
     if not log.has("rounds"):
         return RoundPools()
     if named is not None:
-        require_known(named, contents.rows("rounds"), f"`rounds` has no pool `{named}`")
+        contents.pool_of_table("rounds", named)
     rows = log.scan("rounds", ["example_id", "pool", "round", "documents"])
     rows = rows.filter(pl.col("example_id").is_in(ids.implode()))
     by_example = rows.group_by("pool", "example_id").agg(
@@ -116,8 +121,7 @@ def round_pools(log: Log, contents: Contents, ids: pl.Series, named: str | None)
 
 
 def _policy(pools: RoundPools, name: str, pool: str, **keys: Any) -> Retrieve:
-    at = tuple(dict.fromkeys((1, 10, pools.all_documents)))
-    return Retrieve(name=name, pool=pool, rounds=max(pools.rounds[pool], 1), at=at, **keys)
+    return Retrieve(name=name, pool=pool, rounds=pools.rounds[pool], **keys)
 
 
 def _ranking_policies(contents: Contents, pools: RoundPools, entropy: float, stable: int) -> list[Retrieve]:
@@ -140,26 +144,23 @@ def _ranking_policies(contents: Contents, pools: RoundPools, entropy: float, sta
     if pools.rewarded is not None:
         explore = contents.pool_setting(pools.rewarded, "explore")
         ranking = from_table(RoundRanking, explore)
-        keys = {key: getattr(ranking, key) for key in explore}
+        keys = {key: getattr(ranking, key) for key in explore} | {"at": (1, 10, pools.all_documents)}
         policies.append(_policy(pools, EXPLORED, pools.rewarded, **keys))
         policies.append(_policy(pools, BOTH_RANKED, main, **keys))
     return policies
 
 
-def _sensitivity_policies(pools: RoundPools) -> tuple[list[Retrieve], dict[str, dict[str, Any]]]:
-    """Returns plain re-ranking and a policy for every setting of the frontier that does not reward every round, with
-    the keys of each by name.
-    """
+def _sensitivity_policies(pools: RoundPools) -> list[Retrieve]:
+    """Returns plain re-ranking and a policy for every setting of the frontier that does not reward every round."""
     if pools.main is None:
-        return [], {}
-    policies, settings = [_policy(pools, PLAIN, pools.main, multiplier=1.0)], {}
+        return []
+    policies = [_policy(pools, PLAIN, pools.main, multiplier=1.0)]
     for k, multiplier, frontier, reward in product(*_GRID):
         keys: dict[str, Any] = {"frontier": k, "multiplier": multiplier, "support": "sum", **frontier, "reward": reward}
         if not RoundRanking(**keys).rewards_every_round:
             name = ", ".join(str(keys[key]) for key in FRONTIER_KEYS)
             policies.append(_policy(pools, name, pools.main, **keys))
-            settings[name] = keys
-    return policies, settings
+    return policies
 
 
 def retrieve_by_every_ranking(
@@ -167,6 +168,5 @@ def retrieve_by_every_ranking(
 ) -> Retrieval:
     """Replays every ranking of the study on the examples of a condition."""
     replay = partial(replay_covered_policies, log, contents, where=where, settings=settings, metric=MEASURE)
-    return Retrieval(
-        pools, replay(_ranking_policies(contents, pools, entropy, stable)), *_sensitivity_policies(pools), replay
-    )
+    run = replay(_ranking_policies(contents, pools, entropy, stable))
+    return Retrieval(pools, run, _sensitivity_policies(pools), replay)

@@ -35,6 +35,7 @@ class StudyRun:
 
     result: Result | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
+    _joint: dict[tuple[str, tuple[Pair, ...]], dict[Pair, IntervalCell]] = field(default_factory=dict, init=False)
 
     @property
     def policies(self) -> list[str]:
@@ -53,8 +54,11 @@ class StudyRun:
         known = [pair for pair in dict.fromkeys(pairs) if self.has(*pair)]
         if self.result is None or not known or metric not in set(self.result.summary["metric"]):
             return {}
-        rows = self.result.summariser.joint_differences(metric, known).drop_nulls("difference").iter_rows()
-        return {(one, other): IntervalCell(*ends).scaled(scale) for one, other, *ends, _ in rows}
+        key = metric, tuple(known)
+        if key not in self._joint:
+            rows = self.result.summariser.joint_differences(metric, known).drop_nulls("difference").iter_rows()
+            self._joint[key] = {(one, other): IntervalCell(*ends) for one, other, *ends, _ in rows}
+        return {pair: cell.scaled(scale) for pair, cell in self._joint[key].items()}
 
     def relative_gain(self, policy: str, against: str) -> IntervalCell | None:
         """Returns by how many percent of the other's a policy's accuracy is higher, 100 · (m/m₁ − 1), with the interval
@@ -111,7 +115,7 @@ def replay_covered_policies(log: Log, contents: Contents, policies: Sequence[Pol
             policy.resolve(contents)
             resolved.append(policy)
         except ThinkbackError as error:
-            missing[policy.name] = str(error).removeprefix(f"policy `{policy.name}`: ")
+            missing[policy.name] = error.reason or str(error)
     if not resolved:
         return StudyRun(missing=missing)
     try:

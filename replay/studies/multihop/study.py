@@ -10,7 +10,8 @@ import polars as pl
 
 from replay.data.conditions import examples_where, in_dataset, report_condition
 from replay.data.contents import Contents, read_contents
-from replay.studies.kit.published import PublishedDataset, published_beside
+from replay.studies.kit.published import PublishedDataset, published_name
+from replay.studies.kit.verdicts import Finding
 from replay.studies.multihop.cases import Cases, choose_cases, main_chains
 from replay.studies.multihop.chains import CHAINS, Answers, MeasuredAnswers, measure_pools, read_answers
 from replay.studies.multihop.published import WORK
@@ -22,6 +23,7 @@ from replay.studies.multihop.selection import (
     select_in_every_way,
     split_headroom,
 )
+from replay.studies.multihop.verdicts import findings_of
 from replay.studies.multihop.verifiers import (
     ENCODER,
     FixesAndFlips,
@@ -115,6 +117,12 @@ class MultihopStudy:
         return examples.select("example_id", question_type=pl.lit(None, pl.String))
 
     @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """The study's questions with their answers."""
+        parts = self.retrieval, self.answers, self.selection, self.roles, self.setting.margin, self.setting.settings
+        return tuple(findings_of(*parts))
+
+    @cached_property
     def cases(self) -> Cases:
         parts = self.log, self.answers, self.retrieval, self.selection, self.setting.settings
         return choose_cases(*parts, self.roles.get(ENCODER, ""))
@@ -181,6 +189,5 @@ def _dataset_study(
     )
     answers = read_answers(log, ids)
     selection = select_in_every_way(log, contents, answers, where, setting.settings)
-    numbers = published_beside(setting.published, dataset, alone)
-    published = WORK.dataset(dataset) if numbers is None else numbers.dataset
+    published = published_name(setting.published, dataset, alone) or WORK.dataset(dataset)
     return MultihopStudy(dataset, log, setting, where, roles, published, retrieval, answers, selection, training)

@@ -9,7 +9,7 @@ from operator import attrgetter
 
 import polars as pl
 
-from replay.studies.kit.cells import PolicyCells, interval_cell
+from replay.studies.kit.cells import PolicyCells, interval_cell, unlogged_note
 from replay.studies.kit.published import PublishedRow
 from replay.studies.kit.sheet import (
     Captions,
@@ -46,9 +46,9 @@ from replay.studies.multihop.retrieval import (
 )
 from replay.studies.multihop.selection import BEST, BOUND, IDEAL, LISTWISE, MAJORITY, PARTS, SINGLE_SHOT, Way
 from replay.studies.multihop.study import MultihopStudy
-from replay.studies.multihop.verdicts import VERDICTS, sensitivity_gaps, sensitivity_sentence
+from replay.studies.multihop.verdicts import VERDICTS, sensitivity_sentence
 from replay.studies.multihop.verifiers import DECODER, ENCODER, PROMPTED, REASONER
-from toolkit.show import Number, TableColumn, remark
+from toolkit.show import Number, TableColumn
 
 DATASET = "data set"
 _AT = (("recall_1", "recall@1"), ("recall_10", "recall@10"), ("hit_1", "hit@1"), ("hit_10", "hit@10"))
@@ -139,11 +139,12 @@ EXPLORED_BOTH_WAYS = Sheet[MultihopStudy](
 
 
 def _sensitivity_rows(study: MultihopStudy) -> Iterator[Row]:
-    run, gaps = study.retrieval.sensitivity, sensitivity_gaps(study)
-    for name, keys in study.retrieval.settings.items():
-        if run.result is not None and run.has(name):
-            heads = tuple(str(keys[key]) for key in FRONTIER_KEYS)
-            yield Row(heads, PolicyCells(run.result.statistics, name), {"minus_plain": gaps.get(name)})
+    run, gaps = study.retrieval.sensitivity, study.retrieval.sensitivity_gaps
+    for policy in study.retrieval.policies:
+        if run.result is not None and run.has(policy.name) and policy.name != PLAIN:
+            heads = tuple(str(getattr(policy, key)) for key in FRONTIER_KEYS)
+            cells = PolicyCells(run.result.statistics, policy.name)
+            yield Row(heads, cells, {"minus_plain": gaps.get(policy.name)})
 
 
 SENSITIVITY = Sheet[MultihopStudy](
@@ -153,7 +154,7 @@ SENSITIVITY = Sheet[MultihopStudy](
      intervals("minus plain, points", "minus_plain", 2, signed=True)),
     _sensitivity_rows,
     ("Settings that reward every round are left out: they rank as relevance alone does. Limits of differences hold for "
-     "all settings at once.", lambda study: [sensitivity_sentence(study)]),
+     "all settings at once.", lambda study: [sensitivity_sentence(study.retrieval)]),
     DATASET, optional=True,
 )  # fmt: skip
 
@@ -415,6 +416,5 @@ SHEETS = (
 
 def captions_of(studies: Sequence[MultihopStudy]) -> Captions[MultihopStudy]:
     """Returns what stands above and below all tables."""
-    text = remark("unlogged", "calls or tokens are not logged for every row, so numbers that need them are dashes")
-    gap = Gap(text, frozenset({"calls", "total_tokens", "tokens"}))
+    gap = Gap(unlogged_note("calls or tokens", "row"), frozenset({"calls", "total_tokens", "tokens"}))
     return Captions(simulated=any(study.simulated for study in studies), gaps=lambda sheet, parts: [gap])

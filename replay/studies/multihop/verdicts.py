@@ -2,148 +2,170 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from operator import attrgetter
 
-from replay.studies.kit.verdicts import Answer, Finding, answer_on_loss, finding_on_any, findings_sheet, is_above
-from replay.studies.multihop.chains import CHAINS, DIRECT, FAIR_LIKE, PENALISED, SINGLE
-from replay.studies.multihop.retrieval import BOTH_RANKED, ENTROPY, EXPLORED, FAIR, MEASURE, PLAIN, SCORED, SUNAR
+from replay.studies.kit.verdicts import (
+    Answer,
+    Finding,
+    answer_on_loss,
+    answer_on_losses,
+    finding_on_any,
+    findings_sheet,
+    is_above,
+)
+from replay.studies.multihop.chains import CHAINS, DIRECT, FAIR_LIKE, PENALISED, SINGLE, Answers
+from replay.studies.multihop.retrieval import (
+    BOTH_RANKED,
+    ENTROPY,
+    EXPLORED,
+    FAIR,
+    MEASURE,
+    PLAIN,
+    SCORED,
+    SUNAR,
+    Retrieval,
+)
 from replay.studies.multihop.runs import Pair, joint_cells
-from replay.studies.multihop.selection import BEST, BOUND, IDEAL, LISTWISE, MAJORITY, PRUNED, SINGLE_SHOT, Way
-from replay.studies.multihop.study import MultihopStudy
+from replay.studies.multihop.selection import (
+    BEST,
+    BOUND,
+    IDEAL,
+    LISTWISE,
+    MAJORITY,
+    PRUNED,
+    SINGLE_SHOT,
+    Selection,
+    Way,
+)
 from replay.studies.multihop.verifiers import DECODER, ENCODER, PROMPTED, REASONER
 from toolkit.show import IntervalCell, NumberWithInterval
+from toolkit.stats import Settings
 
 RECALL = "recall@10"
 ACCURACY = "accuracy"
 
 
-@lru_cache(maxsize=8)
-def findings(study: MultihopStudy) -> tuple[Finding, ...]:
-    """Answers every question that the log can serve, and says of the others what they need."""
-    parts = _findings_on_retrieval(study), _findings_on_selection(study), _findings_on_verifiers(study)
-    return tuple(finding for part in parts for finding in part)
-
-
-def _decided(question: str, gaps: Mapping[str, IntervalCell], against: str, needs: str) -> Finding:
-    return finding_on_any(question, gaps, against) if gaps else Finding(question, Answer.UNASKED, why=needs)
-
-
-def _retrieval_gaps(study: MultihopStudy, names: Iterable[str], against: str) -> dict[str, IntervalCell]:
-    pairs = [(name, against) for name in names]
-    return {one: cell for (one, _), cell in study.retrieval.run.differences(MEASURE, pairs, 100).items()}
-
-
-def _findings_on_retrieval(study: MultihopStudy) -> Iterator[Finding]:
-    readings = study.retrieval.readings
-    needs = "it needs rounds, and gold documents"
-    plain = _retrieval_gaps(study, readings, PLAIN)
-    yield _decided("does rewarding agreement rank more gold documents first", plain, f"{RECALL} minus {PLAIN}", needs)
-    penalty = _retrieval_gaps(study, readings, SUNAR)
-    yield _decided("does reward beat penalty", penalty, f"{RECALL} minus {SUNAR}", needs)
-    explored = _retrieval_gaps(study, [EXPLORED], BOTH_RANKED)
-    needs_pool = "it needs a pool of rounds explored by rewarded scores"
-    yield _decided("does exploring by rewarded scores find more", explored, f"{RECALL} minus {BOTH_RANKED}", needs_pool)
-    entropy = _retrieval_gaps(study, [ENTROPY], FAIR)
-    yield _decided("does entropy of answers serve better than agreement", entropy, f"{RECALL} minus {FAIR}", needs)
-    scored = _retrieval_gaps(study, [SCORED], FAIR)
-    needs_scores = "it needs `answer_scores` of rounds"
-    yield _decided("does a verifier's feedback help the frontier", scored, f"{RECALL} minus {FAIR}", needs_scores)
-    yield _decided(
-        "does rewarded evidence give more right answers", _evidence_gaps(study), "cover, rewarded minus penalised",
-        "it needs answers from both evidences",
+def findings_of(
+    retrieval: Retrieval, answers: Answers, selection: Selection, roles: Mapping[str, str], margin: float,
+    settings: Settings,
+) -> Iterator[Finding]:  # fmt: skip
+    """Answers every question that the log can serve, and says of the others what they need. `roles`: verifiers by
+    role; `margin`: the loss of accuracy that is tolerated.
+    """
+    yield from _findings_on_retrieval(retrieval)
+    yield finding_on_any(
+        "does rewarded evidence give more right answers", _evidence_gaps(answers, settings),
+        "cover, rewarded minus penalised", "it needs answers from both evidences",
     )  # fmt: skip
+    yield from _findings_on_selection(selection, margin)
+    yield from _findings_on_verifiers(selection, roles, margin)
 
 
-def _evidence_gaps(study: MultihopStudy) -> dict[str, IntervalCell]:
+def _findings_on_retrieval(retrieval: Retrieval) -> Iterator[Finding]:
+    needs = "it needs rounds, and gold documents"
+    needs_pool = "it needs a pool of rounds explored by rewarded scores"
+    for question, names, against, needed in (
+        ("does rewarding agreement rank more gold documents first", retrieval.readings, PLAIN, needs),
+        ("does reward beat penalty", retrieval.readings, SUNAR, needs),
+        ("does exploring by rewarded scores find more", [EXPLORED], BOTH_RANKED, needs_pool),
+        ("does entropy of answers serve better than agreement", [ENTROPY], FAIR, needs),
+        ("does a verifier's feedback help the frontier", [SCORED], FAIR, "it needs `answer_scores` of rounds"),
+    ):
+        gaps = retrieval.run.differences(MEASURE, [(name, against) for name in names], 100)
+        by_name = {name: gap for (name, _), gap in gaps.items()}
+        yield finding_on_any(question, by_name, f"{RECALL} minus {against}", needed)
+
+
+def _evidence_gaps(answers: Answers, settings: Settings) -> dict[str, IntervalCell]:
     """Returns how far answers from rewarded evidence are above those from the other, by reader and form."""
-    answers, pairs = study.answers, {}
+    pairs = {}
     for pool in answers.of_form(DIRECT, SINGLE, CHAINS):
         rival = PENALISED[FAIR_LIKE.index(pool.evidence)] if pool.evidence in FAIR_LIKE else ""
         other = answers.pool(rival, pool.reader, pool.form)
         if other is not None:
             pairs[pool.name] = answers.means(pool, "cover"), answers.means(other, "cover")
-    return joint_cells(pairs, answers.unit, study.setting.settings)
+    return joint_cells(pairs, answers.unit, settings)
 
 
-def _accuracy_gaps(study: MultihopStudy, pairs: Mapping[str, tuple[Way, Way]]) -> dict[str, IntervalCell]:
+def _accuracy_gaps(selection: Selection, pairs: Mapping[str, tuple[Way, Way]]) -> dict[str, IntervalCell]:
     names: dict[str, Pair] = {label: (one.name, other.name) for label, (one, other) in pairs.items()}
-    cells = study.selection.run.differences("accuracy", names.values(), 100)
+    cells = selection.run.differences("accuracy", names.values(), 100)
     return {label: cells[pair] for label, pair in names.items() if pair in cells}
 
 
-def _ways(study: MultihopStudy, first: tuple[str, ...], second: str, *verifiers: str) -> dict[str, tuple[Way, Way]]:
-    return {label: (one, other) for label, one, other in study.selection.pairs(first, second, verifiers)}
+def _ways(selection: Selection, first: tuple[str, ...], second: str) -> dict[str, tuple[Way, Way]]:
+    return {label: (one, other) for label, one, other in selection.pairs(first, second)}
 
 
-def _findings_on_selection(study: MultihopStudy) -> Iterator[Finding]:
+def _findings_on_selection(selection: Selection, margin: float) -> Iterator[Finding]:
     chains, scores = "it needs pools of several chains", "it needs a verifier's scores of several chains"
-    more = _accuracy_gaps(study, _ways(study, (MAJORITY,), SINGLE_SHOT))
-    yield _decided("do more chains beat one", more, f"{ACCURACY} minus {SINGLE_SHOT}", chains)
-    best = _accuracy_gaps(study, _ways(study, (BEST, LISTWISE), MAJORITY))
-    yield _decided("does choosing by a verifier beat the vote", best, f"{ACCURACY} minus {MAJORITY}", scores)
-    bounds = {way.pool.reader: way for way in study.selection.replayed if way.selector == BOUND}
+    more = _accuracy_gaps(selection, _ways(selection, (MAJORITY,), SINGLE_SHOT))
+    yield finding_on_any("do more chains beat one", more, f"{ACCURACY} minus {SINGLE_SHOT}", chains)
+    best = _accuracy_gaps(selection, _ways(selection, (BEST, LISTWISE), MAJORITY))
+    yield finding_on_any("does choosing by a verifier beat the vote", best, f"{ACCURACY} minus {MAJORITY}", scores)
+    bounds = {way.pool.reader: way for way in selection.replayed if way.selector == BOUND}
     capped = {
         way.pool.name: (bounds[way.pool.reader], way)
-        for way in study.selection.replayed
+        for way in selection.replayed
         if way.selector == IDEAL and way.pool.reader in bounds
     }
-    caps = _accuracy_gaps(study, capped)
+    caps = _accuracy_gaps(selection, capped)
     needs = "it needs chains of gold evidence and of retrieved"
-    yield _decided("does evidence cap reasoning", caps, "any chain right, gold minus retrieved evidence", needs)
-    pruned = _accuracy_gaps(study, _ways(study, (PRUNED,), BEST))
-    yield _on_loss(study, "is pruning of chains as good as all of them", pruned, "pruned minus all", scores)
+    yield finding_on_any("does evidence cap reasoning", caps, "any chain right, gold minus retrieved evidence", needs)
+    pruned = _accuracy_gaps(selection, _ways(selection, (PRUNED,), BEST))
+    yield _finding_on_loss(
+        selection, margin, "is pruning of chains as good as all of them", pruned, "pruned minus all", scores
+    )
 
 
-def _on_loss(
-    study: MultihopStudy, question: str, gaps: Mapping[str, IntervalCell], against: str, needs: str
+def _finding_on_loss(
+    selection: Selection, margin: float, question: str, gaps: Mapping[str, IntervalCell], against: str, needs: str
 ) -> Finding:
     """Answers yes where no pool loses more than the margin, no where some pool does."""
-    question = f"{question}, within {100 * study.setting.margin:g} points"
+    question = f"{question}, within {100 * margin:g} points"
     if not gaps:
         return Finding(question, Answer.UNASKED, why=needs)
-    units = len(set(study.selection.run.unit.tolist()))
-    losses = {name: answer_on_loss(gap.scaled(0.01), study.setting.margin, units) for name, gap in gaps.items()}
-    worst = min(gaps, key=lambda name: gaps[name].estimate)
-    answer = {Answer.NO: Answer.YES, Answer.YES: Answer.NO}.get(losses[worst], Answer.UNDECIDED)
-    if Answer.YES in losses.values():
-        answer, worst = Answer.NO, next(name for name, one in losses.items() if one is Answer.YES)
-    elif set(losses.values()) != {Answer.NO}:
-        answer = Answer.UNDECIDED
-    return Finding(question, answer, gaps[worst], decided_by=f"{ACCURACY}, {against}, {worst}")
+    units = len(set(selection.run.unit.tolist()))
+    losses = {name: answer_on_loss(gap.scaled(0.01), margin, units) for name, gap in gaps.items()}
+    loses = answer_on_losses(losses.values())
+    lost = [name for name, one in losses.items() if one is Answer.YES]
+    decider = lost[0] if lost else min(gaps, key=lambda name: gaps[name].estimate)
+    answer = {Answer.YES: Answer.NO, Answer.NO: Answer.YES}.get(loses, loses)
+    return Finding(question, answer, gaps[decider], decided_by=f"{ACCURACY}, {against}, {decider}")
 
 
-def _verifier_gaps(study: MultihopStudy, one: str, other: str) -> dict[str, IntervalCell]:
+def _verifier_gaps(selection: Selection, roles: Mapping[str, str], one: str, other: str) -> dict[str, IntervalCell]:
     """Returns by how much choosing by the verifier of one role is above choosing by that of another, by pool."""
-    names = [study.roles.get(role) for role in (one, other)]
+    names = [roles.get(role) for role in (one, other)]
     if None in names:
         return {}
     chosen: dict[str, dict[str, Way]] = {}
-    for way in study.selection.replayed:
+    for way in selection.replayed:
         if way.selector in (BEST, LISTWISE) and way.verifier in names and not way.pool.is_gold:
             chosen.setdefault(way.pool.name, {})[way.verifier] = way
     pairs = {pool: (ways[str(names[0])], ways[str(names[1])]) for pool, ways in chosen.items() if len(ways) > 1}
-    return _accuracy_gaps(study, pairs)
+    return _accuracy_gaps(selection, pairs)
 
 
-def _findings_on_verifiers(study: MultihopStudy) -> Iterator[Finding]:
+def _findings_on_verifiers(selection: Selection, roles: Mapping[str, str], margin: float) -> Iterator[Finding]:
     needs = "it needs scores of both: name them with `--{}` and `--{}`"
-    small = _verifier_gaps(study, ENCODER, PROMPTED)
-    yield _on_loss(
-        study, "is a small trained encoder as good as a prompted model", small, f"{ENCODER} minus {PROMPTED}",
-        needs.format(ENCODER, PROMPTED),
+    small = _verifier_gaps(selection, roles, ENCODER, PROMPTED)
+    yield _finding_on_loss(
+        selection, margin, "is a small trained encoder as good as a prompted model", small,
+        f"{ENCODER} minus {PROMPTED}", needs.format(ENCODER, PROMPTED),
     )  # fmt: skip
     for question, one, other in (
         ("does an encoder beat a decoder", ENCODER, DECODER),
         ("does a reasoner as judge lag behind a prompted model", PROMPTED, REASONER),
     ):
-        gaps = _verifier_gaps(study, one, other)
-        yield _decided(question, gaps, f"{ACCURACY}, {one} minus {other}", needs.format(one, other))
+        gaps = _verifier_gaps(selection, roles, one, other)
+        yield finding_on_any(question, gaps, f"{ACCURACY}, {one} minus {other}", needs.format(one, other))
 
 
-def sensitivity_sentence(study: MultihopStudy) -> str:
+def sensitivity_sentence(retrieval: Retrieval) -> str:
     """Says in one sentence whether the sign of FAIR minus plain re-ranking hangs on the reading of the frontier."""
-    gaps = sensitivity_gaps(study)
+    gaps = retrieval.sensitivity_gaps
     if not gaps:
         return ""
     answers = [is_above(cell) for cell in gaps.values()]
@@ -159,16 +181,8 @@ def sensitivity_sentence(study: MultihopStudy) -> str:
     )
 
 
-@lru_cache(maxsize=8)
-def sensitivity_gaps(study: MultihopStudy) -> dict[str, IntervalCell]:
-    """Returns the difference of each setting to plain re-ranking, in points; limits hold for all settings at once."""
-    run = study.retrieval.sensitivity
-    pairs = [(name, PLAIN) for name in study.retrieval.settings]
-    return {one: cell for (one, _), cell in run.differences(MEASURE, pairs, 100).items()}
-
-
 VERDICTS = findings_sheet(
-    findings,
+    attrgetter("findings"),
     ("Differences are in points. Limits hold at once for all readings or pools that a question is asked of: yes where "
      "some are above 0 and none below. A question with a margin: yes where the limits rule out a larger loss.",),
     "data set",

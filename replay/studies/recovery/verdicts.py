@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from replay.gatefit.gate_set import CLASSIFIER, GIVEN, TREES
 from replay.runs.passes.example_set import resampling_units
-from replay.studies.kit.verdicts import Answer, Finding, answer_on_loss, finding_on_any, findings_sheet
+from replay.studies.kit.verdicts import Finding, answer_on_loss, answer_on_losses, finding_on_any, findings_sheet
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.show import IntervalCell
 
@@ -45,10 +45,7 @@ def findings(study: DatasetStudy) -> Iterator[Finding]:
             continue
         scaled = {name: gap.scaled(100) for name, gap in learned.items()}
         yield finding_on_any(f"does a learned gate of `{action}` beat the cheap one", scaled, "accuracy")
-        losses = {name: answer_on_loss(gap.reversed(), margin, units) for name, gap in learned.items()}
-        known = list(losses.values())
-        undecided = Answer.NO if set(known) == {Answer.NO} else Answer.UNDECIDED
-        answer = Answer.YES if Answer.YES in known else undecided
+        answer = answer_on_losses(answer_on_loss(gap.reversed(), margin, units) for gap in learned.values())
         largest = max(learned, key=lambda name: learned[name].high or learned[name].estimate)
         question = f"does the cheap gate of `{action}` lose more than {points} to a learned one"
         yield Finding(question, answer, scaled[largest].reversed(), decided_by=f"accuracy, against {largest}")
