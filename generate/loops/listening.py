@@ -6,68 +6,30 @@ claim is followed to a verdict or the limit, the stream to its end, and revision
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, ClassVar
 
-from generate.engines.base import Completion
+import polars as pl
+
 from generate.loops.loop import Loop, PromptFields
 from generate.loops.meanings import ENTAILS
 from generate.loops.requests import Ask, Example, Hear, Paid, RefusedError, Results, Row, Score, Search, Steps, Together
-from generate.loops.unfolding import UnfoldingText, names_in
-from toolkit.errors import ConflictError, InvalidError, RequiredError, quote
+from generate.loops.unfolding import END, MOST_POSITIONS, SENTENCES, UnfoldingText, names_in, read_every, words_ahead
+from generate.loops.verdicts import CONFIDENCES, NOT_ENOUGH, TOKEN, claims_of, confidence_of, verdict_of, write_query
+from toolkit.answers.forms import text_forms
+from toolkit.errors import ConflictError, RequiredError
 from toolkit.log.contract.manifest import SEES
 from toolkit.settings import setting
 
 STREAM, REVISION = "stream", "revision"
-NOT_ENOUGH, NO_CLAIM = "not_enough", "none"
-VERDICTS: Mapping[str, str] = {
-    "not enough": NOT_ENOUGH, "insufficient": NOT_ENOUGH, "unknown": NOT_ENOUGH, "incorrect": "refuted",
-    "refuted": "refuted", "false": "refuted", "correct": "supported", "supported": "supported", "true": "supported",
-}  # fmt: skip
-"""The words of a reply that tell its verdict: the first one that stands in it counts."""
-_VERDICT = re.compile(rf"(?<!\w)({'|'.join(VERDICTS)})(?!\w)", re.IGNORECASE)
-_CONFIDENCE = re.compile(r"confidence\W{0,3}(?:is\W)?\s*([01](?:\.\d+)?|\.\d+|\d+(?:\.\d+)?\s*%)", re.IGNORECASE)
-_NEXT_QUERY = re.compile(r"^\W*(?:recommended )?next query\W*:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
-NO_CLAIMS = ("null", "none", "stop")
-"""Replies of an extractor that names no claim."""
-SENTENCES, END = "sentences", "end"
+NO_CLAIM = "none"
 EQUAL, ENTAILMENT, PROMPT = "equal", "entailment", "prompt"
 _COSTS = ("calls", "prompt_tokens", "completion_tokens", "latency_s", "device_s")
 _YES = re.compile(r"\W*yes\b", re.IGNORECASE)
-MOST_POSITIONS = 2_000
-"""Positions of a text at which an extractor runs, as bounds of its requests have it."""
-MOST_WORDS = 2**31
-
-
-def verdict_of(text: str) -> str:
-    """The verdict of a checker's reply: that of its first word of `VERDICTS`; `not_enough` where it has none."""
-    match = _VERDICT.search(text)
-    return NOT_ENOUGH if match is None else VERDICTS[match[1].lower()]
-
-
-def stated_confidence(text: str) -> float | None:
-    """The confidence that a reply states, as `Confidence: 0.8` or `confidence 80 %`, from 0 to 1; None without one."""
-    match = _CONFIDENCE.search(text)
-    if match is None:
-        return None
-    value = float(match[1].rstrip("% ")) / (100 if match[1].endswith("%") else 1)
-    return value if 0 <= value <= 1 else None
-
-
-def claims_of(text: str) -> list[str]:
-    """The claims of a reply, one a line, without list marks; empty where it says that there is none."""
-    lines = (re.sub(r"^\s*(?:[-*•]|\d+[.)])\s+", "", line).strip() for line in text.splitlines())
-    return [line for line in lines if line and line.strip(" .\"'").lower() not in NO_CLAIMS]
-
-
-def _read_every(given: Any, place: str) -> str | int:
-    if given in (SENTENCES, END) or (isinstance(given, int) and not isinstance(given, bool) and given >= 1):
-        return given
-    raise InvalidError(f"`{place}` is {quote(given)}; it takes a number of words from 1 on, `{SENTENCES}` or `{END}`")
+_NEXT_QUERY = re.compile(r"^\W*(?:recommended )?next query\W*:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -142,14 +104,14 @@ class Listening(Loop):
     revise_prompt: str | None = setting(None)
     match_prompt: str | None = setting(None)
     extract: str = setting("model", choices=("model", SENTENCES))
-    every: str | int = setting(SENTENCES, read=_read_every)
+    every: str | int = setting(SENTENCES, read=read_every)
     one_shot: bool = setting(False)
     claims: int = setting(100, low=1)
     max_rounds: int = setting(4, low=1)
     revisions: int = setting(4, low=0)
     top: int = setting(5, low=1)
     sees: str = setting("claims", choices=SEES)
-    confidence: str = setting("token", choices=("token", "stated"))
+    confidence: str = setting(TOKEN, choices=CONFIDENCES)
     match: str = setting(EQUAL, choices=(EQUAL, ENTAILMENT, PROMPT))
     meaning: str | None = setting(None)
     extract_engine: str | None = setting(None)
@@ -158,6 +120,7 @@ class Listening(Loop):
     check_engine: str | None = setting(None)
 
     kind = "listen"
+    table = "checks"
     prompt_fields: ClassVar[PromptFields] = {
         "prompt": ("revealed", "sentence", "claims"), "revise_prompt": ("claims",), "query_prompt": ("claim",),
         "filter_prompt": ("claim", "passages"), "check_prompt": ("claim", "evidence"), "match_prompt": ("claim",),
@@ -192,8 +155,7 @@ class Listening(Loop):
         whether there is one.
         """
         before = len(heard.text.words)
-        more = None if self.every == SENTENCES else MOST_WORDS if self.every == END else int(self.every)
-        heard.text = UnfoldingText((yield Hear(before, more)))
+        heard.text = UnfoldingText((yield Hear(before, words_ahead(self.every))))
         return len(heard.text.words) > before
 
     def _stream_claims(self, heard: _Listened) -> Steps:
@@ -251,7 +213,9 @@ class Listening(Loop):
         query, seen = "", 0
         for number in range(self.max_rounds):
             if not query:
-                query, written = yield from self._first_query(heard.example, claim.text)
+                query, written = yield from write_query(
+                    heard.example, self.query_prompt, claim.text, self.max_tokens, self.query_engine
+                )
                 paid += written
             results = yield Search(query, self.search, seen + self.top)
             passages, seen = results.texts[seen:], seen + self.top
@@ -267,29 +231,16 @@ class Listening(Loop):
                 passages = tuple(part for part in (_NEXT_QUERY.sub("", reply.text).strip(),) if part)
             evidence += [one for one in passages if one not in evidence]
             prompt = heard.example.prompt(self.check_prompt, claim=claim.text, evidence="\n\n".join(evidence))
-            logprobs = self.max_tokens if self.confidence == "token" else 0
+            logprobs = self.max_tokens if self.confidence == TOKEN else 0
             (reply,) = yield Ask(prompt, self.max_tokens, logprobs=logprobs, engine=self.check_engine)
             paid.append(reply)
             verdict = verdict_of(reply.text)
-            columns = {"confidence": self._confidence_of(reply), "evidence": "\n\n".join(evidence) or None}
+            columns = {"confidence": confidence_of(reply, self.confidence), "evidence": "\n\n".join(evidence) or None}
             rows.append(claim.log_row(number, verdict, paid, matches_error=matches, **columns))
             if verdict != NOT_ENOUGH:
                 break
             paid, query, seen = [], following or query, 0 if following else seen
         return rows
-
-    def _first_query(self, example: Example, claim: str) -> Steps:
-        """The first query of a claim, with what it cost."""
-        if self.query_prompt is None:
-            return claim, ()
-        (reply,) = yield Ask(example.prompt(self.query_prompt, claim=claim), self.max_tokens, engine=self.query_engine)
-        return next(iter(reply.text.strip().splitlines()), "") or claim, (reply,)
-
-    def _confidence_of(self, reply: Completion) -> float | None:
-        if self.confidence == "stated":
-            return stated_confidence(reply.text)
-        values = reply.token_logprobs
-        return None if values is None or not len(values) else math.exp(values[0])
 
     def _matches_error(self, example: Example, claim: str) -> Steps:
         """Whether a claim names the error of its text; None where that is not known."""
@@ -297,7 +248,8 @@ class Listening(Loop):
         if not error:
             return False if example.fields.get("gold_error", "").lower() == "false" else None
         if self.match == EQUAL:
-            return _bare(claim) == _bare(error)
+            mine, real = text_forms(pl.Series([claim.strip(), error.strip()]))
+            return bool(mine == real)
         if self.match == PROMPT:
             (reply,) = yield Ask(example.prompt(str(self.match_prompt), claim=claim), self.max_tokens)
             return bool(_YES.match(reply.text))
@@ -313,8 +265,3 @@ class Listening(Loop):
     @property
     def most_traces(self) -> int:
         return 0
-
-
-def _bare(text: str) -> str:
-    """A text in small letters and digits, by which two are compared."""
-    return " ".join(re.findall(r"\w+", text.lower()))

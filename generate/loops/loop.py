@@ -31,6 +31,8 @@ class Loop(Checked, ABC):
     """Whether the first traces are those that fewer would have been."""
     ordered: ClassVar[bool] = False
     """Whether each trace goes on from the one before it, so that they have one order."""
+    table: ClassVar[str] = "traces"
+    """The table of the log that its rows are of."""
     prompt_fields: ClassVar[PromptFields] = ()
     """What its prompts may name beside the columns of examples: all of them, or by setting."""
 

@@ -155,14 +155,15 @@ Paid = Completion | Scores | Results
 class Trace:
     """A row of `traces`. paid: what it cost, whose tokens and seconds are added up; the last completion among these
     tells how it ended, unless `finish_reason` does. Its answer is read by the recipe's `[answers]`, from `read` where
-    that is given, else from the text. verified: scores by verifier, which become rows of `verifications` with their own
-    costs. columns: further columns.
+    that is given, else from the text; read_whole: a limit that cut off the text left `read` as it is. verified: scores
+    by verifier, which become rows of `verifications` with their own costs. columns: further columns.
     """
 
     text: str
     paid: tuple[Paid, ...]
     reasoning: str | None = None
     read: str | None = None
+    read_whole: bool = False
     finish_reason: str | None = None
     verified: Mapping[str, Scores] = field(default_factory=dict)
     columns: Mapping[str, Any] = field(default_factory=dict)

@@ -13,13 +13,14 @@ from generate.loops.listening import Listening
 from generate.loops.loop import Loop
 from generate.loops.retrieving import Retrieving
 from generate.loops.revising import Revising
+from generate.loops.text_verdicts import TextVerdicts
 from generate.loops.tools import Tools
 from toolkit.errors import InvalidError, NotFoundError, RequiredError, RuleError, UnknownError, suggest
 from toolkit.settings import from_table
 from toolkit.user_files import has_method, load_file, with_checked_fields
 
 KINDS: Mapping[str, type[Loop]] = {
-    one.kind: one for one in (Forcing, Revising, Beam, Tools, Retrieving, Answering, Listening)
+    one.kind: one for one in (Forcing, Revising, Beam, Tools, Retrieving, Answering, Listening, TextVerdicts)
 }
 """The loops that ship, by their kind in recipes."""
 SHAPE = "a loop is a frozen dataclass with a method `run(self, example)`, which yields requests"

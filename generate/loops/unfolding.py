@@ -9,13 +9,35 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+from toolkit.errors import InvalidError, quote
+
+SENTENCES, END = "sentences", "end"
+MOST_WORDS = 2**31
+MOST_POSITIONS = 2_000
+"""Positions of a text at which a model is asked, as bounds of its requests have it."""
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*$")
 _FUNCTION_WORDS = frozenset((
     "A", "An", "And", "As", "At", "But", "By", "For", "From", "He", "Her", "His", "I", "In", "It", "Its", "No", "Not",
     "Of", "On", "One", "Or", "She", "So", "That", "The", "Their", "There", "These", "They", "This", "Those", "To", "We",
     "When", "Where", "Which", "Who", "With", "You",
 ))  # fmt: skip
+
+
+def read_every(given: Any, place: str) -> str | int:
+    """Where a text is stopped at to ask a model: after so many words each, at the ends of `sentences`, at its `end`.
+    InvalidError where a setting is none of these.
+    """
+    if given in (SENTENCES, END) or (isinstance(given, int) and not isinstance(given, bool) and given >= 1):
+        checked: str | int = given
+        return checked
+    raise InvalidError(f"`{place}` is {quote(given)}; it takes a number of words from 1 on, `{SENTENCES}` or `{END}`")
+
+
+def words_ahead(every: str | int) -> int | None:
+    """How many words are heard before a model is asked; None up to the end of a sentence."""
+    return None if every == SENTENCES else MOST_WORDS if every == END else int(every)
 
 
 def ends_sentence(word: str) -> bool:

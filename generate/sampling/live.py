@@ -12,7 +12,6 @@ from typing import TextIO
 from generate.engines.base import Engine
 from generate.journal.database import Journal
 from generate.journal.queue import JournalQueue
-from generate.loops.listening import Listening
 from generate.loops.requests import Hear, Row, Trace
 from generate.loops.unfolding import ends_sentence
 from generate.recipes.recipe import LoopStep, Recipe
@@ -62,9 +61,9 @@ def listening_step(recipe: Recipe, pool: str | None) -> LoopStep:
     """The loop of a recipe that listens, the one of a pool where there are several. ThinkbackError where there is none,
     or the recipe does not say which.
     """
-    steps = {step.pool: step for step in recipe.loop if isinstance(step.loop, Listening)}
+    steps = {step.pool: step for step in recipe.loop if getattr(step.loop, "table", None) == "checks"}
     if not steps:
-        raise UnsuitableError(f"recipe `{recipe.file}` has no `[[loop]]` of kind `{Listening.kind}`")
+        raise UnsuitableError(f"recipe `{recipe.file}` has no `[[loop]]` that listens, such as of kind `listen`")
     if pool is None and len(steps) > 1:
         raise RequiredError(f"recipe `{recipe.file}` has several loops that listen: name a pool; {suggest('', steps)}")
     if pool is not None and pool not in steps:

@@ -66,10 +66,10 @@ def trace_row_of(
 
 
 def answer_text_of(trace: Trace) -> tuple[str | None, bool]:
-    """The text that a trace's answer is read from, and whether its limit cut it off."""
+    """The text that a trace's answer is read from, and whether a limit cut it off."""
     written = [one for one in trace.paid if type(one) is Completion]
     ended = trace.finish_reason or (written[-1].finish_reason if written else None)
-    return (trace.text if trace.read is None else trace.read), ended == "length"
+    return (trace.text if trace.read is None else trace.read), ended == "length" and not trace.read_whole
 
 
 def loop_columns(rows: Mapping[str, Trace]) -> pl.DataFrame:

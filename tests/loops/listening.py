@@ -14,8 +14,7 @@ import polars as pl
 
 from generate.engines.base import Call, Completion
 from tests.loops.retrieval import toml_value
-from tests.loops.scripted import ScriptedEngine, run_scripted
-from toolkit.log import Log, collect
+from tests.loops.scripted import ScriptedEngine, rows, run_scripted
 
 WORDS = ["river", "stone", "King", "Queen", "north", "ship", "gold", "sea", "hill", "Moon", "wolf"]
 RECIPE = """
@@ -37,6 +36,8 @@ rule = "mine.py:wiki"
 [score.three]
 kind = "function"
 rule = "mine.py:meaning"
+"""
+LISTEN = """
 [[loop]]
 pool = "heard"
 kind = "listen"
@@ -45,11 +46,18 @@ prompt = "extract.txt"
 check_prompt = "check.txt"
 max_tokens = 20
 """
+VERDICT = """
+[[loop]]
+pool = "asked"
+kind = "verdict"
+prompt = "verdict.txt"
+max_tokens = 20
+"""
 PROMPTS = {
     "extract.txt": "Extract {{revealed}} | {{sentence}} | {{claims}}\n",
     "revise.txt": "Revise {{question}} | {{claims}}\n", "query.txt": "Query {{claim}}\n",
     "filter.txt": "Filter {{claim}} | {{passages}}\n", "check.txt": "Check {{claim}} | {{evidence}}\n",
-    "match.txt": "Match {{claim}} | {{error}}\n",
+    "match.txt": "Match {{claim}} | {{error}}\n", "verdict.txt": "Verdict {{revealed}} | {{passages}}\n",
 }  # fmt: skip
 MINE = """
 import zlib
@@ -64,8 +72,10 @@ _FUNCTIONS: dict[str, Any] = {}
 exec(MINE, _FUNCTIONS)  # the plain loop calls what the recipe's file has
 
 
-def write_listening(folder: Path, seed: int = 0, texts: list[str] | None = None, **keys: Any) -> Path:
-    """A recipe of the loop with these keys and its texts, in a folder. By default some texts of short sentences."""
+def write_listening(
+    folder: Path, seed: int = 0, texts: list[str] | None = None, loop: str = LISTEN, **keys: Any
+) -> Path:
+    """A recipe of a loop with these keys and its texts, in a folder. By default some texts of short sentences."""
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)
     for name, prompt in PROMPTS.items():
@@ -79,7 +89,7 @@ def write_listening(folder: Path, seed: int = 0, texts: list[str] | None = None,
     pl.DataFrame(rows, schema_overrides={"error": pl.String}).write_ndjson(folder / "examples.jsonl")
     lines = (f"{key} = {toml_value(one)}\n" for key, one in keys.items())
     path = folder / "listening.toml"
-    path.write_text(RECIPE + "".join(lines), encoding="utf-8")
+    path.write_text(RECIPE + loop + "".join(lines), encoding="utf-8")
     return path
 
 
@@ -117,11 +127,8 @@ class Scripted(ScriptedEngine):
 
 
 go = partial(run_scripted, Scripted)
-
-
-def checks_of(log: Log) -> pl.DataFrame:
-    """The checks without their seconds."""
-    return collect(log.scan("checks", list(log.columns("checks")))).drop("latency_s", "device_s", strict=False)
+checks_of = partial(rows, table="checks")
+"""The checks without their seconds."""
 
 
 class Plain:
@@ -247,3 +254,35 @@ class Plain:
                 break
             if following:
                 query, seen = following, 0
+
+
+def plain_verdicts(text: str, **keys: Any) -> list[dict[str, Any]]:
+    """The traces of the loop `verdict` on one text, written plainly."""
+    words, spans = text.split(), [match.end() for match in re.finditer(r"\S+", text)]
+    every, traces = keys.get("every", "end"), list[dict[str, Any]]()
+    for place in range(1, len(words) + 1):
+        ends = (
+            re.search(r"[.!?][\"')]*$", words[place - 1])
+            if every == "sentences"
+            else every != "end" and place % every == 0
+        )
+        if not (ends or place == len(words)):
+            continue
+        revealed, query, passages, asked = text[: spans[place - 1]], "", list[str](), list[str]()
+        if "search" in keys:
+            query = revealed.strip()
+            if "query_prompt" in keys:
+                asked.append(f"Query {query}")
+                query = say(asked[0]).text.split("\n")[0] or query
+            passages = _FUNCTIONS["wiki"](query)[: keys.get("top", 10)]
+        asked.append(f"Verdict {revealed} | " + "\n\n".join(passages))
+        reply = say(asked[-1])
+        label = {"I": "refuted", "C": "supported"}.get(reply.text[0])
+        sure = math.exp(reply.token_logprobs[0])  # type: ignore[index]
+        if keys.get("confidence") == "stated":
+            sure = float(reply.text.split("confidence: ")[1].rstrip(")"))
+        score = {"refuted": sure, "supported": 1 - sure, None: 0.0}[label]
+        traces.append({"sample_index": len(traces), "position": None if every == "end" else place, "text": reply.text,
+                     "answer": label, "score": score, "calls": len(asked),
+                     "prompt_tokens": sum(len(one.split()) for one in asked)})  # fmt: skip
+    return traces

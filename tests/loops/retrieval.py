@@ -17,8 +17,7 @@ import polars as pl
 from generate.engines.base import Call, Completion
 from generate.recipes.recipe import seed_of
 from generate.retrieval.corpus import open_corpus
-from tests.loops.scripted import ScriptedEngine, run_scripted
-from toolkit.log import Log, collect
+from tests.loops.scripted import ScriptedEngine, rows, run_scripted
 
 WORDS = ["river", "stone", "king", "queen", "north", "south", "ship", "gold", "sea", "hill", "moon", "wolf"]
 RECIPE = """
@@ -124,11 +123,8 @@ class Scripted(ScriptedEngine):
 
 
 go = partial(run_scripted, Scripted)
-
-
-def rounds_of(log: Log) -> pl.DataFrame:
-    """The table of rounds without its seconds."""
-    return collect(log.scan("rounds", list(log.columns("rounds")))).drop("latency_s", "device_s")
+rounds_of = partial(rows, table="rounds")
+"""The rounds without their seconds."""
 
 
 class Plain:

@@ -11,8 +11,8 @@ import pytest
 
 import replay
 from generate.engines.base import Call
-from generate.loops.listening import claims_of, stated_confidence, verdict_of
 from generate.loops.unfolding import UnfoldingText, names_in
+from generate.loops.verdicts import claims_of, stated_confidence, verdict_of
 from generate.recipes.recipe import EngineSettings, load_recipe
 from generate.sampling.live import LiveText, listen, listening_step
 from replay.kinds.buzz import Buzz
