@@ -36,6 +36,7 @@ from generate.datasets.data_set import (
 from generate.datasets.gsm8k import GSM8K, GSM_SYMBOLIC, GSM_SYMBOLIC_P1, GSM_SYMBOLIC_P2
 from generate.datasets.multihop import MUSIQUE, WIKI_MULTIHOP
 from generate.datasets.published import find_files
+from generate.datasets.statements import AVERITEC, FEVEROUS, HOVER, LIAR, UM_ACTUALLY
 from generate.datasets.veracity import CLAIMDECOMP, QUANTEMP
 from generate.tasks import TASKS, task_examples
 from toolkit.errors import AmbiguousError, ConflictError, RequiredError, UnknownError, suggest
@@ -50,11 +51,11 @@ DATASETS: Mapping[str, DataSet] = {
     one.name: one
     for one in (
         MATH, MATH500, GSM8K, GSM_SYMBOLIC, GSM_SYMBOLIC_P1, GSM_SYMBOLIC_P2, COMMONSENSEQA, QUANTEMP, CLAIMDECOMP,
-        MUSIQUE, WIKI_MULTIHOP,
+        MUSIQUE, WIKI_MULTIHOP, UM_ACTUALLY, AVERITEC, HOVER, LIAR, FEVEROUS,
     )
 }  # fmt: skip
 _CHOOSING = tuple(field.name for field in fields(ChoiceOptions))
-_SPELLINGS = {"train": "train", "dev": "dev", "val": "dev", "validation": "dev", "test": "test"}
+_SPELLINGS = {"train": "train", "dev": "dev", "val": "dev", "valid": "dev", "validation": "dev", "test": "test"}
 
 
 def names() -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Files of data sets as they are published: JSON, JSON lines, CSV, Parquet, gzipped or zipped, or a folder of them.
+"""Files of data sets as they are published: JSON, JSON lines, CSV, TSV, Parquet, also gzipped or zipped, or a folder.
 
 A mistake in them is one line that names the file, the column and the row. Rows count from 1, as a reader counts.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 from toolkit.errors import AmbiguousError, EmptyError, FormatError, NotFoundError, ThinkbackError
 
-FORMS = (".json", ".jsonl", ".ndjson", ".csv", ".parquet")
+FORMS = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 _KINDS: dict[type, str] = {
     str: "a string", int: "an integer", float: "a number", bool: "true or false", list: "a list", dict: "an object",
 }  # fmt: skip
@@ -139,6 +139,8 @@ def _read_objects(path: Path) -> list[dict[str, Any]]:
         raise FormatError(f"`{path}` is not UTF-8 at byte {error.start}") from None
     if suffix == ".csv":
         return _csv_rows(path, text)
+    if suffix == ".tsv":
+        return _tsv_rows(text)
     # Many a file named .json holds JSON lines, so the first character decides.
     return _json_array_rows(path, text) if text.lstrip().startswith("[") else _json_line_rows(path, text)
 
@@ -181,6 +183,12 @@ def _csv_rows(path: Path, text: str) -> list[dict[str, Any]]:
     except csv.Error as error:
         raise FormatError(f"`{path}`, line {reader.line_num}: is not CSV: {error}") from None
     return rows
+
+
+def _tsv_rows(text: str) -> list[dict[str, Any]]:
+    """The lines of columns parted by tabs, without header and quoting: columns are called by their number, from 1."""
+    lines = (line.rstrip("\r").split("\t") for line in text.split("\n") if line.strip())
+    return [{str(number): value for number, value in enumerate(line, 1)} for line in lines]
 
 
 def _json_array_rows(path: Path, text: str) -> list[dict[str, Any]]:

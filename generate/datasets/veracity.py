@@ -14,29 +14,37 @@ sub-questions with their answers are the evidence, those of all annotators in or
 Labels become Supports, Refutes and Conflicting, as the models answer (thesis on efficient fact checking, section 5):
 True and mostly-true support, False, barely-true and pants-fire refute, half-true conflicts. The thesis does not spell
 out the six grades; barely-true refutes because its counts (60, 91 and 49 of the 200 test claims) leave less than a
-quarter for what conflicts. The counts that are printed say whether that holds for the file that was read.
+quarter for what conflicts. The counts that are printed say whether that holds for the file that was read. With the
+option `two_labels` the claims are read as statements are, for checks of texts: what conflicts, half-true and
+barely-true are left out.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import polars as pl
 
 from generate.datasets.data_set import DataSet, LoadedDataSet, PublishedCount, ReadRequest, example_name, examples_frame
 from generate.datasets.published import PublishedRow, find_files, fold_white_space, read_rows
+from generate.datasets.statements import (
+    EXTRA,
+    REFUTED,
+    SUPPORTED,
+    TWO_LABELS,
+    gold_columns,
+    label_counts,
+    wants_two_labels,
+)
 from toolkit.errors import MismatchError
+from toolkit.log.contract.schema import TEXT_LABELS
 
 LABELS = ("Supports", "Refutes", "Conflicting")
-QUANTEMP_LABELS = {"true": "Supports", "false": "Refutes", "conflicting": "Conflicting"}
+QUANTEMP_LABELS = {
+    "true": ("Supports", SUPPORTED), "false": ("Refutes", REFUTED), "conflicting": ("Conflicting", None),
+}  # fmt: skip
 CLAIMDECOMP_LABELS = {
-    "true": "Supports",
-    "mostly-true": "Supports",
-    "half-true": "Conflicting",
-    "barely-true": "Refutes",
-    "false": "Refutes",
-    "pants-fire": "Refutes",
-}
+    "true": ("Supports", SUPPORTED), "mostly-true": ("Supports", SUPPORTED), "half-true": ("Conflicting", None),
+    "barely-true": ("Refutes", None), "false": ("Refutes", REFUTED), "pants-fire": ("Refutes", REFUTED),
+}  # fmt: skip
 _QUANTEMP = {"train": (1_824, 5_770, 2_341), "dev": (617, 1_795, 672), "test": (474, 1_423, 598)}
 _CLAIMDECOMP = {"test": (60, 91, 49)}
 _CLAIMDECOMP_TOTALS = {"train": 800, "dev": 200, "test": 200}
@@ -46,10 +54,13 @@ _CLAIM = {"claim": pl.String(), "evidence": pl.List(pl.String()), "label_origina
 
 def _read_quantemp(request: ReadRequest) -> LoadedDataSet:
     """Reads QuanTemp's claims with their evidence. Without the option `evidence` the lists of passages are empty."""
-    passages = _passages(request)
+    passages, two = _passages(request), wants_two_labels(request)
     rows, bare = [], 0
     for number, row in enumerate(read_rows(request.files)):
         claim = row.text("claim")
+        gold = gold_columns(row, "label", QUANTEMP_LABELS, two, claim)
+        if gold is None:
+            continue
         evidence = passages.get(fold_white_space(claim), []) if passages is not None else []
         bare += not evidence
         rows.append(
@@ -58,13 +69,14 @@ def _read_quantemp(request: ReadRequest) -> LoadedDataSet:
                 "claim": claim,
                 "evidence": evidence,
                 "example_id": example_name(request, number),
-                "gold": _label(row, QUANTEMP_LABELS),
+                **gold,
                 "label_original": row.optional_text("label_original"),
                 "taxonomy": row.optional_text("taxonomy_label"),
                 "country": row.optional_text("country_of_origin"),
             }
         )
-    examples = examples_frame(request, rows, {**_CLAIM, "taxonomy": pl.String(), "country": pl.String()}, LABELS)
+    extra = {**_CLAIM, "taxonomy": pl.String(), "country": pl.String(), **(EXTRA if two else {})}
+    examples = examples_frame(request, rows, extra, TEXT_LABELS if two else LABELS)
     source = "thesis on efficient fact checking, table 4.1"
     counts = _published_counts(request, examples, _QUANTEMP.get(request.split), None, source)
     if passages is not None:
@@ -76,37 +88,31 @@ def _read_quantemp(request: ReadRequest) -> LoadedDataSet:
 
 def _read_claimdecomp(request: ReadRequest) -> LoadedDataSet:
     """Reads ClaimDecomp's claims. The evidence of each is its sub-questions with their answers."""
-    rows = []
+    rows, two = [], wants_two_labels(request)
     for row in read_rows(request.files):
         claim = row.text("claim")
+        gold = gold_columns(row, "label", CLAIMDECOMP_LABELS, two, claim)
+        if gold is None:
+            continue
         rows.append(
             {
                 "question": claim,
                 "claim": claim,
                 "evidence": _question_answer_texts(row),
                 "example_id": f"{request.name}-{request.split}-{_published_id(row)}",
-                "gold": _label(row, CLAIMDECOMP_LABELS),
+                **gold,
                 "label_original": row.text("label"),
                 "person": row.optional_text("person"),
                 "venue": row.optional_text("venue"),
             }
         )
-    extra = {**_CLAIM, "person": pl.String(), "venue": pl.String()}
-    examples = examples_frame(request, rows, extra, LABELS)
+    extra = {**_CLAIM, "person": pl.String(), "venue": pl.String(), **(EXTRA if two else {})}
+    examples = examples_frame(request, rows, extra, TEXT_LABELS if two else LABELS)
     source = "thesis on efficient fact checking, section 4.1.2" if request.split == "test" else "Chen et al. 2022"
     shares = _CLAIMDECOMP.get(request.split)
     return LoadedDataSet(
         examples, tuple(_published_counts(request, examples, shares, _CLAIMDECOMP_TOTALS[request.split], source))
     )
-
-
-def _label(row: PublishedRow, mapping: Mapping[str, str]) -> str:
-    value = row.values.get("label")
-    # CSV copies and some JSON writers turn True and False into booleans.
-    text = str(value).lower() if isinstance(value, bool) else row.text("label").lower()
-    if text not in mapping:
-        raise row.column_error("label", f"`{row.values.get('label')}` is not a label; there are {', '.join(mapping)}")
-    return mapping[text]
 
 
 def _published_id(row: PublishedRow) -> str:
@@ -152,6 +158,8 @@ def _published_counts(
     request: ReadRequest, examples: pl.DataFrame, shares: tuple[int, ...] | None, total: int | None, source: str
 ) -> list[PublishedCount]:
     golds = examples["gold"]
+    if wants_two_labels(request):
+        return label_counts(request, golds, TEXT_LABELS, None, "")
     title = f"{request.name} {request.split} claims"
     total = sum(shares) if shares and total is None else total
     counts = [PublishedCount(title, examples.height, total, source)]
@@ -172,7 +180,7 @@ QUANTEMP = DataSet(
         for split, name in (("train", "train"), ("dev", "val"), ("test", "test"))
     },
     read=_read_quantemp,
-    options={"evidence": "the file of retrieved passages, `bm25_top_100_….json` or its zip"},
+    options={"evidence": "the file of retrieved passages, `bm25_top_100_….json` or its zip", **TWO_LABELS},
 )  # fmt: skip
 
 CLAIMDECOMP = DataSet(
@@ -180,4 +188,5 @@ CLAIMDECOMP = DataSet(
     published_by="Chen et al. 2022, arXiv:2205.06938",
     files={split: (f"{split}.jsonl", f"ClaimDecomp/{split}.jsonl") for split in ("train", "dev", "test")},
     read=_read_claimdecomp,
+    options=TWO_LABELS,
 )

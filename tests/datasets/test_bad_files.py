@@ -22,6 +22,7 @@ GOOD = {
         {"label": label, "text": label} for label in "ABCDE"]}},
     "quantemp": {"claim": "c", "label": "True", "label_original": "true", "taxonomy_label": "t"},
     "claimdecomp": {"example_id": "1", "claim": "c", "label": "true", "annotations": []},
+    "um-actually": {"statement": "s"},
 }  # fmt: skip
 
 
@@ -125,7 +126,7 @@ def test_another_data_set_s_file_is_refused(tmp_path: Path, name: str) -> None:
         (b"no parquet", ".parquet", ("format", "file.parquet`")),
         (b"no gzip", ".jsonl.gz", ("format",)),
         (b"no zip", ".zip", ("format",)),
-        (b"a", ".tsv", ("format", "`.tsv`")),
+        (b"a", ".xls", ("format", "`.xls`")),
     ],
 )
 def test_a_file_that_is_no_table(tmp_path: Path, content: bytes, suffix: str, refusal: tuple[str, ...]) -> None:

@@ -65,6 +65,7 @@ class Description:
       right and with the share of its pairs that agree), with size_right_z and size_agreement_z.
     - `recorded`: table, column, values (rows that have one), share (of the table's rows), for columns that only some
       policies read; those without a value are left out.
+    - `labels`: dataset, split, gold, examples (with this gold label), of examples that have a label space.
     - `remarks`: which assumptions of docs/assumptions.md the log contradicts, in words.
     """
 
@@ -80,6 +81,7 @@ class Description:
     order: pl.DataFrame
     settings: pl.DataFrame
     recorded: pl.DataFrame
+    labels: pl.DataFrame
     notes: tuple[str, ...]
     remarks: tuple[str, ...]
 
@@ -110,6 +112,7 @@ class Description:
         together = [f"{exact}: smaller caps may not be supported, since one call's traces stay together"] * bool(exact)
         tables = [
             _table(title, self.tables, above=[SIMULATED] if self.simulated else [], below=self.notes),
+            _table("Gold labels", self.labels),
             _table("Traces", self.pools),
             _table("Verifiers", verifiers, below=[_COVERED, *([_REPEATS] if "repeats" in verifiers.columns else [])]),
             _table("Order and spread of traces", self.order, below=_ORDER),

@@ -77,7 +77,7 @@ def describe(log: Log) -> Description:
         tables=pl.DataFrame(shards, schema=schema), pools=_pools_frame(sums["sizes"]),
         verifiers=_verifiers_frame(sums),
         caps=caps.caps_frame(_scored_limits(sums["limits"], sums["verified"]), sums.examples), order=order,
-        settings=settings, recorded=_count_recorded(log), notes=log.warnings,
+        settings=settings, recorded=_count_recorded(log), labels=_count_labels(log), notes=log.warnings,
         remarks=tuple(assumptions.assumption_remarks(order, settings, unfolding)),
     )  # fmt: skip
 
@@ -99,6 +99,15 @@ def _count_recorded(log: Log) -> pl.DataFrame:
             rows += [(table, name, n, n / log.rows(table)) for name, n in zip(names, counts, strict=True) if n]
     schema = {"table": pl.String, "column": pl.String, "values": pl.Int64, "share": pl.Float64}
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _count_labels(log: Log) -> pl.DataFrame:
+    """The number of examples with each gold label, by data set and split, of those that have a label space."""
+    names = ["dataset", "split", "gold"]
+    if not (log.has("examples") and {"gold", "labels"} <= set(log.columns("examples"))):
+        return pl.DataFrame(schema=dict.fromkeys(names, pl.String) | {"examples": pl.Int64})
+    labelled = log.scan("examples", [*names, "labels"]).filter(pl.col("labels").list.len() > 0).drop_nulls("gold")
+    return collect(labelled.group_by(names).agg(examples=pl.len().cast(pl.Int64)), log).sort(names)
 
 
 def _add_block(sums: _BlockSums, log: Log, here: pl.Expr) -> None:
