@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from generate.engines.base import EngineError, Prompt
+from generate.engines.lfm2 import lfm2_classifier
 from generate.engines.thoughts import ends_in_thoughts
 from toolkit.documents import expand_home, read_text
 from toolkit.errors import error_prefix
@@ -327,6 +328,7 @@ def load_network(files: ModelFiles, head: str, placing: DeviceAndType, subject: 
     import transformers
 
     silence_transformers()  # of what transformers reports of missing weights, what matters is an error of ours
+    lfm2_classifier()
     device = chosen_device(placing.device, subject)
     dtype = placing.dtype if placing.dtype != "auto" or device == "cuda" else "float32"
     options: dict[str, Any] = dict(placing.options)

@@ -123,7 +123,8 @@ class Listening(Loop):
     table = "checks"
     prompt_fields: ClassVar[PromptFields] = {
         "prompt": ("revealed", "sentence", "claims"), "revise_prompt": ("claims",), "query_prompt": ("claim",),
-        "filter_prompt": ("claim", "passages"), "check_prompt": ("claim", "evidence"), "match_prompt": ("claim",),
+        "filter_prompt": ("claim", "passages", "query", "evidence"), "check_prompt": ("claim", "evidence"),
+        "match_prompt": ("claim",),
     }  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -222,8 +223,8 @@ class Listening(Loop):
             paid.append(results)
             following = ""
             if self.filter_prompt is not None:
-                joined = "\n\n".join(passages)
-                prompt = heard.example.prompt(self.filter_prompt, claim=claim.text, passages=joined)
+                read = {"passages": "\n\n".join(passages), "query": query, "evidence": "\n\n".join(evidence)}
+                prompt = heard.example.prompt(self.filter_prompt, claim=claim.text, **read)
                 (reply,) = yield Ask(prompt, self.max_tokens, engine=self.filter_engine)
                 paid.append(reply)
                 match = _NEXT_QUERY.search(reply.text)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from generate.engines import weights
+from generate.engines.lfm2 import lfm2_classifier
 from generate.loops.meanings import CONTRADICTS, ENTAILS
 from generate.loops.requests import Score, Scores, Verify
 from generate.passes.batching import TokenIds
@@ -101,6 +102,7 @@ class CrossEncoderScore(Checked):
             ) from None
         files = weights.find_model(recipe.resolve_model(self.model), None, download=False)
         device = weights.chosen_device(self.device, f"`{place}`")
+        lfm2_classifier()
         try:
             model = CrossEncoder(str(files.folder), device=device, max_length=self.context, local_files_only=True)
         except Exception as error:  # safetensors and tokenizers raise their own

@@ -69,7 +69,7 @@ class PassagesSearch(Checked):
 class WorldSearch(Checked):
     """A search by BM25 of the passages of a task's invented world, `world` and `people` as in the task's settings.
 
-    path: their file, which is written where there is none, relative to the recipe.
+    path: their file, beside the recipe or in the working directory, where it is written if there is none.
     """
 
     world: int = setting(0, low=0)
@@ -79,7 +79,7 @@ class WorldSearch(Checked):
     def opened(self, recipe: Recipe, place: str) -> CorpusSearch:
         """The corpus, indexed. ConflictError where the file has other passages."""
         passages = passage_frame(InventedWorld(world=self.world, people=self.people).passages.passages)
-        path = recipe.folder / self.path
+        path = recipe.resolve_path(self.path)
         if not path.exists():
             with replacing_file(path) as part:
                 passages.write_ndjson(part)

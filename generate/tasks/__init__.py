@@ -18,6 +18,7 @@ import polars as pl
 from generate.tasks.algebra import Algebra
 from generate.tasks.exercises import judge_attempts
 from generate.tasks.formats import CHARACTERS, GRADES, PROMPTS
+from generate.tasks.invented_texts import InventedTexts
 from generate.tasks.invented_world import InventedWorld
 from generate.tasks.numeric_claims import Claims
 from generate.tasks.task import (
@@ -39,12 +40,13 @@ from toolkit.settings import Checked, from_table, setting
 
 __all__ = [
     "ANSWER", "CHARACTERS", "GRADES", "PROMPTS", "SPLITS", "TASKS", "Algebra", "AnswerCheck", "Claims",
-    "InventedWorld", "Item", "QuestionAttempts", "Task", "TaskText", "answer_of", "examples", "first_questions",
-    "judge_attempts", "make_task", "question_stream", "split_of_question", "task_examples",
+    "InventedTexts", "InventedWorld", "Item", "QuestionAttempts", "Task", "TaskText", "answer_of", "examples",
+    "first_questions", "judge_attempts", "make_task", "question_stream", "split_of_question", "task_examples",
 ]  # fmt: skip
 
 TASKS: Mapping[str, Callable[..., Task]] = {
     "algebra_linear_1d": Algebra, "numeric_claims": Claims, "invented_world": InventedWorld,
+    "invented_texts": InventedTexts,
 }  # fmt: skip
 
 

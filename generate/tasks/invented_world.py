@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
+from generate.tasks.claim_texts import CLAIM_TEXTS
 from generate.tasks.task import ANSWER, Difficulty, Item, QuestionAttempts, TaskText
-from generate.tasks.world_texts import PROMPTS, world_texts
+from generate.tasks.world_texts import TEXTS, mixed_texts
 from generate.worlds.names import WORDS
 from generate.worlds.passages import WorldPassages, draw_world
 from generate.worlds.questions import Question, draw_question
@@ -27,8 +28,11 @@ from toolkit.errors import InvalidError
 from toolkit.settings import setting
 
 HOPS = (2, 3, 4)
+WORLD_TEXTS = {**TEXTS, **CLAIM_TEXTS}
+"""What draws the training texts of worlds, by format."""
 _DRAWS = 50
-_world = lru_cache(maxsize=4)(draw_world)
+world_of = lru_cache(maxsize=4)(draw_world)
+"""The world of a seed, with its passages, drawn once."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class InventedWorld(Difficulty):
 
     name: ClassVar[str] = "invented_world"
     labels: ClassVar[None] = None
-    formats: ClassVar[tuple[str, ...]] = tuple(PROMPTS)
+    formats: ClassVar[tuple[str, ...]] = tuple(WORLD_TEXTS)
     words: ClassVar[tuple[str, ...]] = WORDS
 
     def __post_init__(self) -> None:
@@ -55,7 +59,7 @@ class InventedWorld(Difficulty):
     @property
     def passages(self) -> WorldPassages:
         """Its world, with the passages of the corpus."""
-        return _world(self.world, self.people)
+        return world_of(self.world, self.people)
 
     def draw(self, rng: random.Random) -> Item | None:
         """Draws a question; null where this try came to nothing. How many hops it has is drawn first and kept."""
@@ -81,4 +85,4 @@ class InventedWorld(Difficulty):
         samples: Sequence[QuestionAttempts] = (),
     ) -> Iterator[TaskText]:
         """Yields training texts of other worlds without end, in formats drawn in the proportions of a mixture."""
-        return world_texts(mixture, rng)
+        return mixed_texts(WORLD_TEXTS, mixture, rng)

@@ -34,15 +34,17 @@ ANSWER = "#### "
 @dataclass(frozen=True)
 class Item:
     """One generated question. `solution` ends in the answer's line; `extra`: further columns of the example; `facts`:
-    the lines that a sound solution may hold, where the task can list them.
+    the lines that a sound solution may hold, where the task can list them; `turn`: 0 or 1, where two kinds of question
+    take turns in each split.
     """
 
     question: str
     answer: str
     solution: str
     canonical: str
-    extra: Mapping[str, str | int | list[str]]
+    extra: Mapping[str, str | int | list[str] | None]
     facts: tuple[str, ...] = ()
+    turn: int | None = None
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,7 @@ def question_stream(task: Task, split: str, seed: int) -> Iterator[Item]:
         tries += 1
         if item is not None and split_of_question(item.canonical) == split:
             form = hashlib.sha256(item.canonical.encode()).digest()
-            if form not in seen:
+            if form not in seen and item.turn in (None, len(seen) % 2):
                 seen.add(form)
                 tries = 0
                 yield item

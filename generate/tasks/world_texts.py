@@ -11,6 +11,8 @@ those that tell its facts, others that share a name with them, and some of no ma
     direct      passages, path and question -> the answer
     relevance   a simple question and a passage -> `yes` where the passage answers it, else `no`
     repeat      some words in random order -> the same; what a small model must learn first to read
+
+`claim_texts` has further formats, to check a text while it unfolds.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from generate.tasks.formats import ANSWERED, FOLLOW, fill_prompt, path_text
+from generate.tasks.formats import FOLLOW, fill_prompt, path_text
 from generate.tasks.task import ANSWER, TaskText
 from generate.worlds.names import WORDS
 from generate.worlds.passages import Passage, WorldPassages, draw_world, name_of
@@ -50,13 +52,19 @@ RELEVANT = 0.4
 _ALIKE = 100
 
 
-def world_texts(mixture: Mapping[str, float], rng: random.Random) -> Iterator[TaskText]:
-    """Yields texts in formats drawn in the proportions of a mixture, without end."""
-    formats, weights = list(mixture), list(mixture.values())
+DrawText = Callable[[WorldPassages, random.Random], TaskText | None]
+"""What draws a text of one format from a world; None where this try came to nothing."""
+
+
+def mixed_texts(
+    formats: Mapping[str, DrawText], mixture: Mapping[str, float], rng: random.Random
+) -> Iterator[TaskText]:
+    """Yields texts of small worlds without end, in formats drawn in the proportions of a mixture."""
+    names, weights = list(mixture), list(mixture.values())
     while True:
         place = draw_world(rng.randrange(WORLDS), PEOPLE)
-        for name in rng.choices(formats, weights, k=DRAWS):
-            text = _TEXTS[name](place, rng)
+        for name in rng.choices(names, weights, k=DRAWS):
+            text = formats[name](place, rng)
             if text is not None:
                 yield text
 
@@ -67,7 +75,7 @@ def passages_text(passages: Sequence[Passage]) -> str:
 
 
 def _read_text(place: WorldPassages, rng: random.Random) -> TaskText:
-    passages = _gather(place, rng.choices(place.passages, k=3), rng)
+    passages = gather(place, rng.choices(place.passages, k=3), rng)
     facts = [fact for passage in passages for fact in passage.facts]
     hops = [hop_of(place.world, *fact) for fact in rng.sample(facts, min(SIMPLE_QUESTIONS, len(facts)))]
     before = f"{passages_text(passages)}\n\n"
@@ -83,12 +91,12 @@ def _decompose_text(place: WorldPassages, rng: random.Random) -> TaskText | None
     question = _draw(place, rng)
     if question is None:
         return None
-    pairs, before = [], fill_prompt("decompose", PROMPTS, question=question.text, path="")
-    for hop in question.hops:
-        pairs.append((before, f"{FOLLOW} {hop.question}"))
-        before = f"\n{ANSWERED} {name_of(rng.choice(hop.values))}\n"
-    pairs.append((before, DONE))
-    return TaskText("decompose", *pairs[0], tuple(pairs[1:]))
+    place_of_step = rng.randint(0, len(question.hops))
+    path = path_text((hop.question, name_of(rng.choice(hop.values))) for hop in question.hops[:place_of_step])
+    steps = [*(f"{FOLLOW} {hop.question}" for hop in question.hops), DONE]
+    return TaskText(
+        "decompose", fill_prompt("decompose", PROMPTS, question=question.text, path=path), steps[place_of_step]
+    )
 
 
 def _chain_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
@@ -123,7 +131,7 @@ def _repeat_text(_: WorldPassages, rng: random.Random) -> TaskText:
     return TaskText("repeat", fill_prompt("repeat", PROMPTS, words=line), line, (("\n", line), ("\n", line)))
 
 
-_TEXTS: Mapping[str, Callable[[WorldPassages, random.Random], TaskText | None]] = {
+TEXTS: Mapping[str, DrawText] = {
     "read": _read_text, "decompose": _decompose_text, "chain": _chain_text, "direct": _direct_text,
     "relevance": _relevance_text, "repeat": _repeat_text,
 }  # fmt: skip
@@ -134,7 +142,7 @@ def _draw(place: WorldPassages, rng: random.Random) -> Question | None:
 
 
 def _answer_prompt(name: str, place: WorldPassages, question: Question, rng: random.Random) -> str:
-    passages = _gather(place, [place.passage_of_fact[hop.fact] for hop in question.hops], rng)
+    passages = gather(place, [place.passage_of_fact[hop.fact] for hop in question.hops], rng)
     path = _path_text(place.world, question.hops, rng)
     return fill_prompt(name, PROMPTS, passages=passages_text(passages), path=path, question=question.text)
 
@@ -151,12 +159,12 @@ def _other_value(world: World, hop: Hop, rng: random.Random) -> Value:
     return rng.choice([value for one in world.of_kind(entity.kind) for value in world.values(one, relation)])
 
 
-def _gather(place: WorldPassages, needed: Sequence[Passage], rng: random.Random) -> list[Passage]:
+def gather(place: WorldPassages, needed: Sequence[Passage], rng: random.Random) -> list[Passage]:
     """Some passages with others that share names with them, in any order: at most `PASSAGES`, or as many as needed."""
     most = rng.randint(min(PASSAGES, len(needed)), PASSAGES)
     passages = dict.fromkeys(needed)
     for passage in needed:
-        passages |= dict.fromkeys(place.alike(passage, rng.randint(0, most // 2), rng))
+        passages |= dict.fromkeys(place.alike(passage, rng.randint(0, most), rng))
     passages |= dict.fromkeys(rng.sample(place.passages, most))
     chosen = list(passages)[: max(most, len(set(needed)))]
     rng.shuffle(chosen)

@@ -1,4 +1,4 @@
-"""Training small Llama-architecture models from scratch on the generated tasks: recipes in, a model's folder out.
+"""Training small Llama and LFM2 models from scratch on the generated tasks: recipes in, a model's folder out.
 
 model_recipe  what is trained on what, in which phases (TOML)
 llama         the model, its tokenizer of characters, its folder

@@ -1,4 +1,4 @@
-"""A Llama-architecture model with a tokenizer of characters or words: made from scratch, kept as float16 safetensors.
+"""A Llama or LFM2 model with a tokenizer of characters or words: made from scratch, kept as float16 safetensors.
 
 Attention is computed in float32 while the matrices are multiplied in bfloat16: on CPUs with bfloat16 tiles that is
 twice as fast as float32 throughout, while torch's bfloat16 attention is slower than its float32 one.
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from generate.engines.base import EngineError
+from generate.engines.lfm2 import lfm2_classifier
 from generate.engines.weights import ModelFiles, load_tokens, require_extra, silence_transformers
 from generate.tasks import CHARACTERS
 from generate.training.model_recipe import ModelShape
@@ -58,26 +59,26 @@ def make_model(shape: ModelShape, seed: int, tokenizer: Any) -> Any:
     """A model of this shape with random weights, which the seed determines."""
     require_extra("generate", "torch", "transformers")
     import torch
-    from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM
+    from transformers import AttentionInterface, AutoModelForCausalLM, Lfm2Config, LlamaConfig
 
     AttentionInterface.register(_ATTENTION, _attention)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=shape.hidden,
-        intermediate_size=shape.intermediate,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.kv_heads,
-        max_position_embeddings=shape.context,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        tie_word_embeddings=True,
-        attn_implementation=_ATTENTION,
-    )
+    keys: dict[str, Any] = {
+        "vocab_size": len(tokenizer), "hidden_size": shape.hidden, "intermediate_size": shape.intermediate,
+        "num_hidden_layers": shape.layers, "num_attention_heads": shape.heads, "num_key_value_heads": shape.kv_heads,
+        "max_position_embeddings": shape.context, "bos_token_id": None, "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id, "tie_word_embeddings": True, "attn_implementation": _ATTENTION,
+    }  # fmt: skip
+    if shape.convolution:
+        layers = [("conv", "full_attention")[place % 2] for place in range(shape.layers)]
+        config = Lfm2Config(
+            **keys, conv_L_cache=shape.convolution, layer_types=layers, block_auto_adjust_ff_dim=False,
+            rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
+        )  # fmt: skip
+    else:
+        config = LlamaConfig(**keys)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return LlamaForCausalLM(config)
+        return AutoModelForCausalLM.from_config(config)
 
 
 def load_model(files: ModelFiles, tokenizer: Any) -> Any:
@@ -87,11 +88,12 @@ def load_model(files: ModelFiles, tokenizer: Any) -> Any:
     """
     require_extra("generate", "torch", "transformers")
     import torch
-    from transformers import AttentionInterface, AutoConfig, LlamaConfig, LlamaForCausalLM
+    from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, Lfm2ForCausalLM, LlamaForCausalLM
 
+    ours = ((one.config_class.model_type, [one.__name__]) for one in (LlamaForCausalLM, Lfm2ForCausalLM))
     folder = str(files.folder)
     config = AutoConfig.from_pretrained(folder, local_files_only=True)
-    if config.model_type != LlamaConfig.model_type or config.architectures != [LlamaForCausalLM.__name__]:
+    if (config.model_type, config.architectures) not in ours:
         raise EngineError(
             f"model `{folder}` is a `{config.model_type}` ({listed(config.architectures or ['no class'])}): give one"
             " that `thinkback train` made without `classes`",
@@ -103,7 +105,7 @@ def load_model(files: ModelFiles, tokenizer: Any) -> Any:
         )
     silence_transformers()
     AttentionInterface.register(_ATTENTION, _attention)
-    return LlamaForCausalLM.from_pretrained(
+    return AutoModelForCausalLM.from_pretrained(
         files.folder, dtype=torch.float32, attn_implementation=_ATTENTION, use_safetensors=True, local_files_only=True
     )
 
@@ -127,14 +129,15 @@ def make_classifier(model: Any, tokenizer: Any, classes: Sequence[str]) -> Any:
     """
     import torch
     from tokenizers.processors import TemplateProcessing
-    from transformers import LlamaForSequenceClassification
+    from transformers import AutoModelForSequenceClassification
 
+    lfm2_classifier()
     vocabulary = tokenizer.get_vocab()
     rows = model.lm_head.weight.detach()[[vocabulary[name] for name in classes]]
     config = copy.deepcopy(model.config)
     config.id2label = dict(enumerate(classes if len(classes) > 2 else classes[:1]))
     config.num_labels = len(config.id2label)
-    classifier = LlamaForSequenceClassification(config)
+    classifier = AutoModelForSequenceClassification.from_config(config)
     classifier.model.load_state_dict(model.model.state_dict())
     classifier.score.weight = torch.nn.Parameter(rows if len(classes) > 2 else rows[:1] - rows[1:])
     line = {"id": "line", "ids": [vocabulary["\n"]], "tokens": ["\n"]}

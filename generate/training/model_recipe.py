@@ -63,8 +63,10 @@ class _TaskSettings:
 
 @dataclass(frozen=True)
 class ModelShape:
-    """The shape of a Llama-architecture model: `heads` of `hidden`/`heads` dimensions, of which `kv_heads` have keys
-    and values.
+    """The shape of a model: `heads` of `hidden`/`heads` dimensions, of which `kv_heads` have keys and values.
+
+    convolution: the tokens that a short convolution in place of attention reads, in every other layer, the first among
+    them: the model is then an LFM2, which learns to look up what follows a few words much faster. 0: a Llama.
     """
 
     hidden: int = setting(128, low=8)
@@ -73,6 +75,7 @@ class ModelShape:
     kv_heads: int = setting(1, low=1)
     intermediate: int = setting(384, low=8)
     context: int = setting(512, low=16)
+    convolution: int = setting(0, low=0, high=64)
 
     def __post_init__(self) -> None:
         check(self)

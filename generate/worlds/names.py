@@ -52,11 +52,11 @@ OCCUPATIONS = {
 }
 """The fine classes of each coarse one."""
 _PLAIN_WORDS = (
-    "#### \n , . : ? Answer Done Follow In Intermediate Is Question Reasoning The Were What When Where Which Who "
-    "Whom a and answer before birthplace born by came capital child children come composed composer did die died "
-    "directed director father film first founded governed governor had has in is last later lies married marry "
-    "mother no not novel occupation of on or out region same song spouse that the too town up was which who "
-    "writer written wrote yes"
+    "#### \n , . : ? Answer Claim Claims Done Evidence Follow He In Intermediate Is It Next None Question Reasoning "
+    "She Text The Verdict Were What When Where Which Who Whom a and answer before birthplace born by came capital "
+    "child children come composed composer did die died directed director enough father film first founded governed "
+    "governor had has in is last later lies married marry mother no not novel occupation of on or out query refuted "
+    "region same song spouse supported that the too town up was which who writer written wrote yes"
 )
 WORDS = tuple(dict.fromkeys((
     *_PLAIN_WORDS.split(" "), *FEMALE, *MALE, *SURNAMES, *TOWNS, *REGIONS, *TITLE_STARTS, *TITLE_ENDS, *MONTHS,

@@ -90,16 +90,23 @@ _SENTENCES: Mapping[str, str] = {
 """What a sentence says of an entity by each relation but `maker`."""
 
 
+def subject_of(entity: Entity) -> str:
+    """Who or what a sentence begins with: a name, of a work with its kind."""
+    return f"{f'The {entity.kind} ' if entity.kind in WORKS else ''}{entity.name}"
+
+
+def clause_of(kind: str, relation: str, values: Sequence[Value]) -> str:
+    """What a sentence says of an entity of a kind, by the values of a relation: `had the father Kelric Pemford`."""
+    names = (" and later " if relation == "spouse" else " and ").join(map(name_of, values))
+    if relation == "maker":
+        return f"was {WORKS[kind].participle} by {names}"
+    clause = _SENTENCES[relation].format(names)
+    return clause.replace("child", "children") if relation == "child" and len(values) > 1 else clause
+
+
 def statement_of(world: World, entity: Entity, relation: str) -> str:
     """A fact as a clause: `Liina Pemford had the father Kelric Pemford`."""
-    names = (" and later " if relation == "spouse" else " and ").join(map(name_of, world.values(entity, relation)))
-    if relation == "maker":
-        clause = f"was {WORKS[entity.kind].participle} by {names}"
-    else:
-        clause = _SENTENCES[relation].format(names)
-    if relation == "child" and len(world.values(entity, relation)) > 1:
-        clause = clause.replace("child", "children")
-    return f"{f'The {entity.kind} ' if entity.kind in WORKS else ''}{entity.name} {clause}"
+    return f"{subject_of(entity)} {clause_of(entity.kind, relation, world.values(entity, relation))}"
 
 
 def _sentence(world: World, entity: Entity, relation: str, rng: random.Random) -> str:

@@ -129,10 +129,19 @@ def draw_question(world: World, hops: int, rng: random.Random) -> Question | Non
 def _bridge(world: World, hops: int, rng: random.Random) -> Question | None:
     """A question whose every hop asks about the answer of the hop before."""
     start: Entity = rng.choice(world.of_kind(*PEOPLE, *WORKS, *([TOWN, REGION] if hops == 1 else [])))
-    words, steps = _words_of(start), list[Hop]()
-    entity: Value = start
-    seen = [entity]
+    steps = walk(world, start, hops, rng)
+    if steps is None:
+        return None
+    entity, relation = steps[-1].fact
+    text = simple_question(entity, relation, words_of_chain(steps))
+    return Question(text, _TYPES[relation], tuple(map(name_of, steps[-1].values)), steps)
+
+
+def walk(world: World, start: Entity, hops: int, rng: random.Random) -> tuple[Hop, ...] | None:
+    """So many hops from an entity, each about the answer of the one before; None where this try came to nothing."""
+    steps, seen = list[Hop](), list[Value]([start])
     for number in range(hops):
+        entity = seen[-1]
         assert isinstance(entity, Entity)
         last = number + 1 == hops
         relations = _ENDS[entity.kind] if last else _STEPS[entity.kind]
@@ -140,16 +149,17 @@ def _bridge(world: World, hops: int, rng: random.Random) -> Question | None:
                    and not set(values) & set(seen)]  # fmt: skip
         if not choices:
             return None
-        relation = rng.choice(choices)
-        steps.append(hop_of(world, entity, relation))
-        if last:
-            text = simple_question(entity, relation, words)
-            answers = tuple(map(name_of, steps[-1].values))
-            return Question(text, _TYPES[relation], answers, tuple(steps))
-        words = f"the {_phrase(entity, relation, words)}"
-        (entity,) = steps[-1].values
-        seen.append(entity)
-    return None
+        steps.append(hop_of(world, entity, rng.choice(choices)))
+        seen.append(steps[-1].values[0])
+    return tuple(steps)
+
+
+def words_of_chain(steps: Sequence[Hop]) -> str:
+    """Whom the last of some hops is about, told by the first entity: `the mother of Liina Pemford`."""
+    words = _words_of(steps[0].fact[0])
+    for hop in steps[:-1]:
+        words = f"the {_phrase(*hop.fact, words)}"
+    return words
 
 
 def _order(world: World, hops: int, rng: random.Random) -> Question | None:

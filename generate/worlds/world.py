@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from generate.worlds.names import FEMALE, MALE, MONTHS, OCCUPATIONS, REGIONS, SURNAMES, TITLE_ENDS, TITLE_STARTS, TOWNS
 
@@ -76,7 +77,13 @@ class World:
 
     def of_kind(self, *kinds: str) -> tuple[Entity, ...]:
         """The entities of some kinds."""
-        return tuple(entity for entity in self.entities if entity.kind in kinds)
+        if kinds not in self._of_kinds:
+            self._of_kinds[kinds] = tuple(entity for entity in self.entities if entity.kind in kinds)
+        return self._of_kinds[kinds]
+
+    @cached_property
+    def _of_kinds(self) -> dict[tuple[str, ...], tuple[Entity, ...]]:
+        return {}
 
 
 def make_world(seed: int, people: int = 900) -> World:

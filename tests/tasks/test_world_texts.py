@@ -91,13 +91,15 @@ def answers_in(path: str) -> list[str]:
 
 
 def test_a_path_may_be_wrong_and_a_question_is_split_to_its_end() -> None:
+    ends, steps = 0, Counter[int]()
     for text in texts():
         if text.format == "decompose":
-            assert text.completion.startswith(FOLLOW)
-            *between, (_, end) = text.more
-            assert all(part.startswith(FOLLOW) for _, part in between)
-            assert all(before.startswith(f"\n{ANSWERED} ") for before, _ in text.more)
-            assert end == DONE
+            assert text.completion.startswith(FOLLOW) or text.completion == DONE
+            assert text.prompt.count(FOLLOW) == text.prompt.count(ANSWERED) <= 4
+            ends += text.completion == DONE
+            steps[text.prompt.count(FOLLOW)] += 1
+    assert 50 < ends < 170
+    assert min(steps[number] for number in range(4)) > 20
     paths = [text.prompt for text in texts() if text.format == "chain" and ANSWERED in text.prompt]
     shown = [answer in path.split(FOLLOW)[0] for path in paths for answer in answers_in(path)]
     assert len(shown) > 300

@@ -107,11 +107,14 @@ def test_texts_that_no_model_can_read_are_refused() -> None:
         next(_batches(iter([TaskText("solve", "1" * 80, "1")]), tokenizer, 512, 64, random.Random(0)))
 
 
-def test_attention_in_float32_is_the_models_own() -> None:
+@pytest.mark.parametrize("convolution", [0, 5])
+def test_attention_in_float32_is_the_models_own(convolution: int) -> None:
     import torch
 
     tokenizer = make_tokenizer()
-    model = make_model(ModelShape(hidden=32, layers=2, heads=4, kv_heads=2, intermediate=32), 0, tokenizer)
+    shape = ModelShape(hidden=32, layers=2, heads=4, kv_heads=2, intermediate=32, convolution=convolution)
+    model = make_model(shape, 0, tokenizer)
+    assert model.config.model_type == ("lfm2" if convolution else "llama")
     ids = torch.randint(2, len(tokenizer), (3, 17))
     ours = model(input_ids=ids).logits
     model.config._attn_implementation = "eager"
@@ -221,7 +224,8 @@ def test_a_model_that_cannot_be_gone_on_from_is_refused(recipe: Path, model: Pat
 
 
 @pytest.mark.slow
-def test_a_classifier_has_the_log_odds_of_its_classes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("convolution", [0, 4])
+def test_a_classifier_has_the_log_odds_of_its_classes(convolution: int, tmp_path: Path) -> None:
     """Of two classes those of the first against the second, of three a logit for each: as the model itself has them."""
     import torch
 
@@ -229,7 +233,8 @@ def test_a_classifier_has_the_log_odds_of_its_classes(tmp_path: Path) -> None:
     question, passage = "Where was Ana born?", "Ana: Born in Rome."
     words = ["yes", "no", "\n", *["Where", "was", "Ana", "born", "?", ":", "Born", "in", "Rome", "."]]
     tokenizer = make_tokenizer(words)
-    model = make_model(ModelShape(hidden=16, layers=2, heads=2, intermediate=32, context=64), 5, tokenizer).eval()
+    shape = ModelShape(hidden=16, layers=2, heads=2, intermediate=32, context=64, convolution=convolution)
+    model = make_model(shape, 5, tokenizer).eval()
     ids = torch.tensor([tokenizer(f"{question}\n{passage}\n")["input_ids"]])
     with torch.no_grad():
         logits = model(input_ids=ids).logits[0, -1].double()
@@ -239,7 +244,7 @@ def test_a_classifier_has_the_log_odds_of_its_classes(tmp_path: Path) -> None:
         save_model(make_classifier(model, tokenizer, classes), tokenizer, folder)
         scores = cross(str(folder), device="cpu").predict([(question, passage), ("Who?", "Ana: Rome."), ("", "")])
         assert scores[0] == pytest.approx(wanted, abs=2e-3)  # weights are kept in float16
-    with refuses("unsuitable", "llama"):
+    with refuses("unsuitable", "ForSequenceClassification"):
         load_model(find_model(str(folder), None, download=False), tokenizer)
 
 

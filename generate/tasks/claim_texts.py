@@ -1,0 +1,142 @@
+"""Training texts about the claims of texts that unfold, as the loop `listen` prompts for them.
+
+extract   a text up to the end of a sentence, and claims of it -> the first claim that is not among them, or `None`
+query     a claim -> the question for its first fact
+filter    passages, a claim, the facts so far and a question -> the fact that answers it, and the next question if
+          the claim needs one; nothing where the passages do not tell it
+check     facts or passages, and a claim -> `supported`, `refuted` or `not enough`
+verdict   passages and a text, whole or up to the end of a sentence -> `supported` or `refuted`
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+from generate.tasks.formats import fill_prompt
+from generate.tasks.task import TaskText
+from generate.tasks.world_texts import PASSAGES, DrawText, gather, passages_text
+from generate.worlds.passages import Passage, WorldPassages
+from generate.worlds.questions import Hop
+from generate.worlds.texts import ClaimText, TextClaim, draw_text, text_of, wrong_claim
+
+CLAIM_PROMPTS: Mapping[str, str] = {
+    "extract": "Text: {{revealed}}\nClaims:\n{{claims}}\nNext:\n",
+    "query": "Claim: {{claim}}\nQuestion:\n",
+    "filter": "{{passages}}\n\nClaim: {{claim}}\n{{evidence}}\nQuestion: {{query}}\nAnswer:\n",
+    "check": "{{evidence}}\n\nClaim: {{claim}}\nVerdict:\n",
+    "verdict": "{{passages}}\n\nText: {{text}}\nVerdict:\n",
+}
+"""The prompts of the formats, with the fields that loops fill in."""
+NO_FURTHER = "None"
+NEXT_QUERY = "Next query:"
+SUPPORTED, REFUTED, NOT_ENOUGH = "supported", "refuted", "not enough"
+_OMITTED = 0.1
+"""How often a claim is not among those that were named, though a later one is."""
+_ABSENT = 0.25
+"""How often the passages of a question, or of a check, lack a fact that it needs."""
+_FILTERED = 0.6
+"""How often a check reads facts, as a filter keeps them; else passages."""
+
+
+def _draw(place: WorldPassages, rng: random.Random) -> ClaimText | None:
+    return draw_text(place.world, rng.random() < 0.5, rng)
+
+
+def _draw_claim(place: WorldPassages, rng: random.Random) -> TextClaim | None:
+    """A claim of a text, right or wrong."""
+    text = _draw(place, rng)
+    if text is None:
+        return None
+    claim = rng.choice(text.claims)
+    return (wrong_claim(place.world, claim, rng) or claim) if rng.random() < 0.5 else claim
+
+
+def _extract_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
+    text = _draw(place, rng)
+    if text is None:
+        return None
+    ends = [number for number, claim in enumerate(text.claims) if claim.opening][1:]
+    end = rng.choice([*ends, len(text.claims)])
+    named = rng.randint(max(0, end - 3), end)
+    claims = [claim for claim in text.claims[:named] if rng.random() >= _OMITTED]
+    further = [claim for claim in text.claims[:end] if claim not in claims]
+    prompt = fill_prompt(
+        "extract", CLAIM_PROMPTS, revealed=text_of(text.claims[:end]), claims="\n".join(one.statement for one in claims)
+    )
+    return TaskText("extract", prompt, further[0].statement if further else NO_FURTHER)
+
+
+def _query_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
+    claim = _draw_claim(place, rng)
+    if claim is None:
+        return None
+    return TaskText("query", fill_prompt("query", CLAIM_PROMPTS, claim=claim.statement), claim.hops[0].question)
+
+
+def _filter_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
+    claim = _draw_claim(place, rng)
+    if claim is None:
+        return None
+    number = rng.randrange(len(claim.hops))
+    hop, following = claim.hops[number], claim.hops[number + 1 : number + 2]
+    passages = _passages_for(place, [hop], rng)
+    if not _tell(passages, [hop]):
+        reply = ""
+    else:
+        reply = "\n".join((hop.statement, *(f"{NEXT_QUERY} {one.question}" for one in following)))
+    prompt = fill_prompt(
+        "filter", CLAIM_PROMPTS, passages=passages_text(passages), claim=claim.statement,
+        evidence=_joined(claim.hops[:number]), query=hop.question,
+    )  # fmt: skip
+    return TaskText("filter", prompt, reply)
+
+
+def _check_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
+    claim = _draw_claim(place, rng)
+    if claim is None:
+        return None
+    if rng.random() < _FILTERED:
+        hops = claim.hops if rng.random() >= _ABSENT else claim.hops[: rng.randrange(len(claim.hops))]
+        evidence, enough = _joined(hops), hops == claim.hops
+    else:
+        passages = _passages_for(place, claim.hops, rng)
+        evidence, enough = passages_text(passages), _tell(passages, claim.hops)
+    verdict = NOT_ENOUGH if not enough else SUPPORTED if claim.holds else REFUTED
+    prompt = fill_prompt("check", CLAIM_PROMPTS, evidence=evidence, claim=claim.statement)
+    return TaskText("check", prompt, verdict)
+
+
+def _verdict_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
+    text = _draw(place, rng)
+    if text is None:
+        return None
+    ends = [number for number, claim in enumerate(text.claims) if claim.opening][1:]
+    claims = text.claims[: rng.choice([*ends, len(text.claims)])]
+    passages = _passages_for(place, [hop for claim in claims for hop in claim.hops], rng)
+    prompt = fill_prompt("verdict", CLAIM_PROMPTS, passages=passages_text(passages), text=text_of(claims))
+    return TaskText("verdict", prompt, SUPPORTED if all(claim.holds for claim in claims) else REFUTED)
+
+
+def _passages_for(place: WorldPassages, hops: Sequence[Hop], rng: random.Random) -> list[Passage]:
+    """Passages that tell the facts of some hops, at times all but one, among others: at most `PASSAGES`."""
+    needed = list(dict.fromkeys(place.passage_of_fact[hop.fact] for hop in hops))
+    absent = rng.choice(needed) if rng.random() < _ABSENT else None
+    return [one for one in gather(place, needed[:PASSAGES], rng) if one != absent]
+
+
+def _tell(passages: Sequence[Passage], hops: Sequence[Hop]) -> bool:
+    """Whether some passages tell the facts of all hops."""
+    facts = {fact for one in passages for fact in one.facts}
+    return all(hop.fact in facts for hop in hops)
+
+
+def _joined(hops: Sequence[Hop]) -> str:
+    return "\n\n".join(hop.statement for hop in hops)
+
+
+CLAIM_TEXTS: Mapping[str, DrawText] = {
+    "extract": _extract_text, "query": _query_text, "filter": _filter_text, "check": _check_text,
+    "verdict": _verdict_text,
+}  # fmt: skip
+"""What draws the texts of each format."""
