@@ -48,7 +48,9 @@ WRONG = 0.2
 """How often an answer in a path is wrong."""
 _WORDS = tuple(word for word in WORDS if word.isalnum())
 RELEVANT = 0.4
-"""How often a passage is relevant; of the others, a third are about the same, and a third share a name with it."""
+"""How often a passage is relevant; of the others, half tell the same of somebody who shares a name, and a fifth other
+things of the same person or work."""
+_SAME, _OTHERS, _ANY = 0.5, 0.2, 0.3
 _ALIKE = 100
 
 
@@ -117,9 +119,12 @@ def _direct_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
 def _relevance_text(place: WorldPassages, rng: random.Random) -> TaskText:
     passage = rng.choice(place.passages)
     hop = hop_of(place.world, *rng.choice(passage.facts))
+    relation = hop.fact[1]
     others = [one for one in place.alike(passage, _ALIKE, rng) if one != passage] or place.passages
     same = [one for one in others if one.title == passage.title] or others
-    chosen = passage if rng.random() < RELEVANT else rng.choice(rng.choice((same, others, place.passages)))
+    alike = [one for one in others if any(fact[1] == relation for fact in one.facts)] or others
+    (wrong,) = rng.choices((alike, same, place.passages), (_SAME, _OTHERS, _ANY))
+    chosen = passage if rng.random() < RELEVANT else rng.choice(wrong)
     answer = YES if hop.fact in chosen.facts else NO
     return TaskText(
         "relevance", fill_prompt("relevance", PROMPTS, sub_question=hop.question, passage=str(chosen)), answer
