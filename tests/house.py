@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("toolkit", "generate", "replay", "thinkback")
 COMMANDS = "thinkback.commands"
 LIMITS = {
-    "lines": 97_516, "modules": 450, "modules with one importer": 106, "files in a folder": 20,
-    "imports in a chain": 9, "public names": 2_083,
+    "lines": 97_558, "modules": 450, "modules with one importer": 106, "files in a folder": 20,
+    "imports in a chain": 9, "public names": 2_084,
 }  # fmt: skip
 """Lowered, never raised, unless the commit gives the reason."""
 parsed = cache(ast.parse)

@@ -43,7 +43,9 @@ def wants_two_labels(request: ReadRequest) -> bool:
 
 
 def gold_columns(row: PublishedRow, column: str, grades: Grades, two: bool, text: str) -> dict[str, Any] | None:
-    """`gold`, `gold_error` and `length` of a text, with its label in a column; None where `two` labels leave it out."""
+    """`gold`, `gold_error` and `length` of a text with its label in a column; its `error` is unknown. None where `two`
+    labels leave it out.
+    """
     value = row.values.get(column)
     # CSV copies and some JSON writers turn True and False into booleans.
     published = str(value).lower() if isinstance(value, bool) else row.text(column).lower()
@@ -53,7 +55,7 @@ def gold_columns(row: PublishedRow, column: str, grades: Grades, two: bool, text
     if two and of_two is None:
         return None
     error = None if of_two is None else of_two == REFUTED
-    return {"gold": of_two if two else label, "gold_error": error, "length": len(text.split())}
+    return {"gold": of_two if two else label, "gold_error": error, "length": len(text.split()), "error": None}
 
 
 def label_counts(
@@ -70,7 +72,7 @@ def label_counts(
     return counts
 
 
-EXTRA: Mapping[str, pl.DataType] = {"gold_error": pl.Boolean(), "length": pl.Int32()}
+EXTRA: Mapping[str, pl.DataType] = {"gold_error": pl.Boolean(), "length": pl.Int32(), "error": pl.String()}
 """The columns of a text beside those of every example."""
 
 
@@ -173,7 +175,7 @@ def _read_um_actually(request: ReadRequest) -> LoadedDataSet:
             "error": error, "correction": row.optional_text("correction"), "gold_position": position,
             "season": None if season is None else str(season), **_people(row, length),
         })  # fmt: skip
-    texts = dict.fromkeys(("error", "correction", "season"), pl.String())
+    texts = dict.fromkeys(("correction", "season"), pl.String())
     examples = examples_frame(request, rows, {**EXTRA, "gold_position": pl.Int32(), **texts, **_PEOPLE}, TEXT_LABELS)
     counts, seasons = label_counts(request, examples["gold"], TEXT_LABELS, None, ""), examples["season"]
     for season in sorted(set(seasons.drop_nulls())):

@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import polars as pl
 
 from generate.loops.loop import Loop, PromptFields
 from generate.loops.meanings import ENTAILS
 from generate.loops.requests import Ask, Example, Hear, Paid, RefusedError, Results, Row, Score, Search, Steps, Together
-from generate.loops.unfolding import END, MOST_POSITIONS, SENTENCES, UnfoldingText, names_in, read_every, words_ahead
+from generate.loops.unfolding import (
+    END,
+    MOST_POSITIONS,
+    SENTENCES,
+    UnfoldingText,
+    most_positions,
+    names_in,
+    read_every,
+    words_ahead,
+)
 from generate.loops.verdicts import CONFIDENCES, NOT_ENOUGH, TOKEN, claims_of, confidence_of, verdict_of, write_query
 from toolkit.answers.forms import text_forms
 from toolkit.errors import ConflictError, RequiredError
@@ -118,6 +127,7 @@ class Listening(Loop):
     query_engine: str | None = setting(None)
     filter_engine: str | None = setting(None)
     check_engine: str | None = setting(None)
+    positions: int = setting(MOST_POSITIONS, key=False, identity=False)  # of a text, at most
 
     kind = "listen"
     table = "checks"
@@ -257,11 +267,19 @@ class Listening(Loop):
         scores = yield Score(((claim, error), (error, claim)), str(self.meaning))
         return ENTAILS in scores.values
 
+    def on_texts(self, texts: Sequence[str]) -> Self:
+        return replace(self, positions=most_positions(texts, self.every))
+
+    @property
+    def most_repeated(self) -> int:
+        """The tokens that a prompt repeats at most: of all claims, or of what the filter kept for one."""
+        return self.max_tokens * max(self.claims + self.revisions, self.max_rounds)
+
     @property
     def most_requests(self) -> int:
         rounds = self.max_rounds * (2 + (self.filter_prompt is not None)) + 2
         checked = self.claims + (self.revisions if self.revise_prompt is not None else 0)
-        return MOST_POSITIONS + checked * (rounds + (self.match != EQUAL))
+        return self.positions + checked * (rounds + (self.match != EQUAL))
 
     @property
     def most_traces(self) -> int:

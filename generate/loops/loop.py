@@ -54,6 +54,10 @@ class Loop(Checked, ABC):
         """The loop with what only a log tells of the pools that it reads. ThinkbackError where these do not fit."""
         return self
 
+    def on_texts(self, texts: Sequence[str]) -> Self:
+        """The loop with what only the questions of the examples tell."""
+        return self
+
     @property
     def most_traces(self) -> int:
         """The most traces of an example."""

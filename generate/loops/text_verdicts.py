@@ -6,12 +6,13 @@ either of them while the text unfolds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 from generate.loops.loop import Loop, PromptFields
 from generate.loops.requests import Ask, Example, Hear, Paid, Scores, Search, Steps, Trace
-from generate.loops.unfolding import END, MOST_POSITIONS, read_every, words_ahead
+from generate.loops.unfolding import END, MOST_POSITIONS, most_positions, read_every, words_ahead
 from generate.loops.verdicts import CONFIDENCES, TOKEN, confidence_of, verdict_of, write_query
 from toolkit.errors import ConflictError
 from toolkit.log.contract.schema import TEXT_LABELS
@@ -37,8 +38,10 @@ class TextVerdicts(Loop):
     top: int = setting(10, low=1)
     confidence: str = setting(TOKEN, choices=CONFIDENCES)
     query_engine: str | None = setting(None)
+    positions: int = setting(MOST_POSITIONS, key=False, identity=False)  # of a text, at most
 
     kind = "verdict"
+    most_repeated: ClassVar[int] = 0  # no prompt holds what another one was answered
     prompt_fields: ClassVar[PromptFields] = {"prompt": ("revealed", "passages"), "query_prompt": ("claim",)}
 
     def __post_init__(self) -> None:
@@ -77,6 +80,9 @@ class TextVerdicts(Loop):
             reply.text, (*paid, reply), read=verdict, read_whole=True, verified={REFUTED: score}, columns=columns
         )
 
+    def on_texts(self, texts: Sequence[str]) -> Self:
+        return replace(self, positions=most_positions(texts, self.every))
+
     @property
     def most_calls(self) -> tuple[int, int]:
         """The requests to a model of an example, and samples of these."""
@@ -89,4 +95,4 @@ class TextVerdicts(Loop):
 
     @property
     def most_traces(self) -> int:
-        return 1 if self.every == END else MOST_POSITIONS
+        return 1 if self.every == END else self.positions

@@ -6,7 +6,7 @@ Words are what stands between white space; the first is word 1.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from toolkit.errors import InvalidError, quote
 SENTENCES, END = "sentences", "end"
 MOST_WORDS = 2**31
 MOST_POSITIONS = 2_000
-"""Positions of a text at which a model is asked, as bounds of its requests have it."""
+"""Positions of a text at which a model is asked, as bounds of requests have it where the texts are not known."""
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*$")
 _FUNCTION_WORDS = frozenset((
     "A", "An", "And", "As", "At", "But", "By", "For", "From", "He", "Her", "His", "I", "In", "It", "Its", "No", "Not",
@@ -92,6 +92,17 @@ class UnfoldingText:
         """The words, up to one, of the sentence in which this one stands."""
         number = self.sentence_of(position)
         return " ".join(self.words[self.last_words[number - 1] if number else 0 : position])
+
+
+def most_positions(texts: Iterable[str], every: str | int) -> int:
+    """The most positions of one of some texts at which a model is asked; 1 where no text has a word."""
+    unfolding = map(UnfoldingText, texts)
+    if every == SENTENCES:
+        counts = (len(one.last_words) for one in unfolding)
+    else:
+        ahead = words_ahead(every)
+        counts = (-(-len(one.words) // (ahead or 1)) for one in unfolding)
+    return max(counts, default=0) or 1
 
 
 def names_in(words: Sequence[str]) -> int:

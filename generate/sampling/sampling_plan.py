@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,9 @@ def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None
         notes += tuple(f"few-shot pool: {note}" for note in more)
         pool = make_pool(worked, rows, recipe.few_shot, recipe.prompts[recipe.few_shot.prompt])
         identity["few_shot.sha256"] = _digest_of(worked)
-    mine = shard_of(rows, shard, limit)
+    texts, mine = rows["question"].to_list(), shard_of(rows, shard, limit)
+    loops = ((one, one.loop.on_texts(texts) if hasattr(one.loop, "on_texts") else one.loop) for one in recipe.loop)
+    recipe = replace(recipe, loop=tuple(replace(one, loop=loop) for one, loop in loops))
     rows = rows if limit is None else rows.head(limit)
     identity |= {"data.examples": rows.height, "data.sha256": _digest_of(rows), "shard": f"{shard[0]}/{shard[1]}"}
     origin = {"recipe": str(recipe.folder / recipe.file), "settings": list(recipe.overruled), "shard": list(shard)}

@@ -93,7 +93,8 @@ def test_qwen25_math_rm8(bench: Bench) -> None:
 
 
 def test_gpr_quizbowl(bench: Bench) -> None:
-    bench.rows([{"example_id": "q1", "question": "He wrote  this long poem ", "category": "Lit", "tournament": "ACF",
+    question = "He\u00a0wrote  this\u2028long poem "
+    bench.rows([{"example_id": "q1", "question": question, "category": "Lit", "tournament": "ACF",
                  "difficulty": "College", "page": "Dante"}], "questions.parquet")  # fmt: skip
     common = {
         "example_id": "q1",
@@ -127,7 +128,7 @@ def test_gpr_quizbowl(bench: Bench) -> None:
         (5, "Dante", True, 2),
     ]
     assert log.scan("examples").select("question", "length", "category", "human_positions").collect().rows() == [
-        ("He wrote  this long poem ", 5, "Lit", None)
+        (question, 5, "Lit", None)
     ]
     assert validate_log(log).problems == ()
     free = log.scan("verifications").sort("trace_id").select("score", "prompt_tokens", "completion_tokens", "latency_s")

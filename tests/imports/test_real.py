@@ -159,7 +159,7 @@ def test_gpr_quizbowl(real: Real) -> None:
         assert seen[0] >= 1
         assert seen[-1] <= lengths[example]
     ends = {
-        example: [match.end() for match in re.finditer("[^ ]+", question)]
+        example: [match.end() for match in re.finditer(r"\S+", question)]
         for example, question in log.scan("examples").select("example_id", "question").collect().iter_rows()
     }
     assert lengths == {example: len(words) for example, words in ends.items()}

@@ -170,7 +170,8 @@ function checkBlocks(data, example, numbers) {
 
 // The text on one line: its words where they are known, each round as [claim.round verdict], who acts, and the error.
 function lineOf(block) {
-  const words = (block.question || "").split(/\s+/).filter(Boolean);
+  // white space as the log's positions know it, which is not that of \s here
+  const words = (block.question || "").split(/[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/).filter(Boolean);
   const named = words.length === block.length;
   const marks = new Map();
   const put = (word, ...parts) => marks.set(word, [...(marks.get(word) || []), ...parts]);
