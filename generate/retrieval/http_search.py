@@ -20,6 +20,11 @@ from generate.recipes.recipe import Recipe
 from toolkit.errors import InvalidError, PackageError, RequiredError, listed
 from toolkit.settings import Checked, setting
 
+
+class SearchError(EngineError):
+    """A query that its endpoint does not answer, or not as its settings say."""
+
+
 RETRIED = (*AGAIN, *range(500, 600))
 """The status codes after which a request is sent again."""
 LONGEST_WAIT_S = 60.0
@@ -83,7 +88,7 @@ class _HttpSearch:
     """When the next request may be sent, in seconds of the monotonic clock."""
 
     def answer(self, requests: Sequence[tuple[Search, Mapping[str, str]]]) -> list[Results]:
-        """The passages of each query. EngineError where the endpoint does not give them."""
+        """The passages of each query. SearchError where the endpoint does not give them."""
         return [self._search_once(request) for request, _ in requests]
 
     def describe(self) -> Mapping[str, Any]:
@@ -116,9 +121,9 @@ class _HttpSearch:
             reply = self._pool.request(one.method, url, headers=secret, **content)
         except HTTPError as error:
             reason = " ".join(str(getattr(error, "reason", None) or error).split())
-            raise EngineError(f"`{self.place}`: no answer from {_host(url)}: {reason}", code="server") from None
+            raise SearchError(f"`{self.place}`: no answer from {_host(url)}: {reason}", code="server") from None
         if reply.status >= 300:
-            raise EngineError(
+            raise SearchError(
                 f"`{self.place}`: {_host(url)} answered {reply.status}: {_excerpt(reply.data)}", code="server"
             )
         return self._results(reply.data, request, time.perf_counter() - began)
@@ -136,11 +141,11 @@ class _HttpSearch:
         try:
             reply = json.loads(data)
         except ValueError:
-            raise EngineError(f"`{self.place}`: the reply is no JSON: {_excerpt(data)}", code="format") from None
+            raise SearchError(f"`{self.place}`: the reply is no JSON: {_excerpt(data)}", code="format") from None
         rows = _at(reply, self.settings.results)
         if not isinstance(rows, list):
             there = listed(list(reply)[:8]) if isinstance(reply, dict) else type(reply).__name__
-            raise EngineError(
+            raise SearchError(
                 f"`{self.place}.results`: the reply has no list at `{self.settings.results}`; it has {there}",
                 code="format",
             )

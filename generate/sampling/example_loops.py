@@ -40,6 +40,7 @@ from generate.loops.requests import (
 )
 from generate.loops.unfolding import UnfoldingText
 from generate.recipes.recipe import AnswerSettings, LoopStep, Recipe, seed_of
+from generate.retrieval.http_search import SearchError
 from generate.sampling.context import PreparedExample
 from generate.sampling.samples import FINALIZER, call_key, is_readable_answer, read_normal_answers
 from generate.sampling.services import Services, texts_to_score
@@ -62,7 +63,7 @@ Place = tuple[str, int]
 """A pool and a sample's index, or the number of a request."""
 FAULT = "loop failed"
 """The cause under which loops are counted that are given up because they fail."""
-ABANDONED = (RuleError, LimitError, InvalidError, UnknownError)
+ABANDONED = (RuleError, LimitError, InvalidError, UnknownError, SearchError)
 """The errors of a loop that are counted, and end it alone, where failures are given up."""
 READ = ("traces", "rounds")
 """The tables of a log that a loop may read (`of`)."""

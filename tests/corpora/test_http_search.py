@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -164,6 +165,16 @@ def test_settings_that_do_not_fit(settings: dict[str, Any], code: str, name: str
         HttpSearch(**settings).opened(None, "search.web")  # type: ignore[arg-type]
 
 
+def write_http(folder: Path, address: str) -> Path:
+    """A recipe that listens and asks a server."""
+    recipe = write_listening(folder, 1, top=2)
+    table = f'[search.web]\nkind = "http"\nurl = "{address}?q={{{{query}}}}"\nretries = 0\nat_once = 1\n'
+    table += 'results = "web.results"\ntext = "snippet"\n'
+    text = recipe.read_text().replace('search = "wiki"', 'search = "web"')
+    recipe.write_text(text.replace("[score.three]", f"{table}[score.three]"))
+    return recipe
+
+
 def test_a_run_goes_on_where_a_server_failed(tmp_path: Any) -> None:
     """It ends in one line, and what was answered before is not asked again."""
     down = [True]
@@ -172,11 +183,7 @@ def test_a_run_goes_on_where_a_server_failed(tmp_path: Any) -> None:
         return (500, {}, b"no") if down[0] and number > 3 else (200, {}, rows(query))
 
     with server(answer) as (address, heard):
-        recipe = write_listening(tmp_path, 1, top=2)
-        table = f'[search.web]\nkind = "http"\nurl = "{address}?q={{{{query}}}}"\nretries = 0\nat_once = 1\n'
-        table += 'results = "web.results"\ntext = "snippet"\n'
-        text = recipe.read_text().replace('search = "wiki"', 'search = "web"')
-        recipe.write_text(text.replace("[score.three]", f"{table}[score.three]"))
+        recipe = write_http(tmp_path, address)
         with pytest.raises(ThinkbackError, match="500"):
             go(recipe, tmp_path / "log")
         count = -1
@@ -187,3 +194,25 @@ def test_a_run_goes_on_where_a_server_failed(tmp_path: Any) -> None:
         log = go(recipe, tmp_path / "log")
         assert validate_log(log).ok
         assert checks_of(log)["queries"].sum() == 4 + len(heard.asked) - count
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_log_can_be_sealed_without_what_a_server_does_not_give(name: str, tmp_path: Any) -> None:
+    """What failed is counted, and the other texts have the checks that they would have had."""
+    status, headers, body = BROKEN[name][0]
+    bad = ["nobody"]
+
+    def answer(_: int, query: str) -> Answer:
+        return (status, headers, body) if query == bad[0] else (200, {}, rows(query))
+
+    with server(answer) as (address, heard):
+        whole = checks_of(go(write_http(tmp_path / "whole", address), tmp_path / "whole log"))
+        bad[0] = heard.asked[-1][2]["q"][0]
+        log = go(write_http(tmp_path / "part", address), tmp_path / "part log", with_failures=True)
+    left_out = sum(log.manifest.source["left_out"].values())
+    assert list(log.manifest.source["left_out"]) == ["loop failed"]
+    mine = checks_of(log)
+    assert 1 <= left_out <= whole["example_id"].n_unique()
+    complete = mine.group_by("example_id").len().join(whole.group_by("example_id").len(), on=["example_id", "len"])
+    assert whole["example_id"].n_unique() - complete.height <= left_out
+    assert mine.join(whole, on=[*mine.columns], how="anti", nulls_equal=True).is_empty()
