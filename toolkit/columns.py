@@ -188,7 +188,7 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     _cost_column("finalizers", "calls", rate=True),
     _cost_column("truncated", "traces", rate=True),
     _cost_column("verifications", "verifications", header="verified", decimals=2, place=6, display="above 0",
-          remark="calls of a verifier, which are not among `calls`"),
+          remark="scores of a verifier, free ones too; they are not among `calls`"),
     _cost_column("operations", "operations", ranks=True, header="operations", decimals=2, place=3, display="as cost",
           remark="traces generated and verifications made"),
     _cost_column("calls", "calls", ranks=True, header="calls", decimals=2, place=2, display="always",

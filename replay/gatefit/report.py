@@ -62,10 +62,12 @@ class GateReport:
         cells = [
             (
                 row["rule"], row["threshold"], row["accuracy"],
-                IntervalCell(row["difference"], row["low"], row["high"]), row["p_value"], row["intervention_rate"],
-                row["fix_rate"], row["flip_rate"], row["action_tokens"],
+                IntervalCell(row["difference"], row["low"], row["high"]) if compared else None,
+                row["p_value"] if compared else None, row["intervention_rate"], row["fix_rate"], row["flip_rate"],
+                row["action_tokens"],
             )
             for row in self.rows.to_dicts()
+            for compared in [row["rule"] != NEVER]  # what is compared with it
         ]  # fmt: skip
         warned, remarks = (
             [str(one) for one in self.notes if (one.severity is Severity.WARNING) is loud] for loud in (True, False)

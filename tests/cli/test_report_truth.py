@@ -240,7 +240,7 @@ def holes(known: Known, baseline: str, found: re.Match[str]) -> None:
 
 POINTS = rf"{NUMBER}{RANGE} points"
 SENTENCES: tuple[tuple[str, Callable[[Known, str, re.Match[str]], None]], ...] = (
-    (rf"`([^`]+)` has the best accuracy, {PERCENT}{CORRECTED}(.*)", best),
+    (rf"`([^`]+)` (?:has the best accuracy|shares the best accuracy with [^%]*?), {PERCENT}{CORRECTED}(.*)", best),
     (r"These questions, other samples, accuracy: (.*)", other_samples),
     (rf"From `([^`]+)`, accuracy {PERCENT}, to `([^`]+)`, accuracy {PERCENT}: {POINTS}, for {NUMBER} (.*)instead of "
      rf"{NUMBER}\.", gain),

@@ -21,6 +21,7 @@ from replay.runs.saved.display import ranked_input, write_display
 from tests.errors import refuses
 from tests.logs import drawn
 from tests.results.test_result import POLICIES
+from toolkit.log import open_log, write_log
 from toolkit.show import frontier_figure
 from toolkit.show.tables.table_content import Number
 
@@ -209,6 +210,38 @@ def test_what_a_page_has_no_room_for_is_counted_and_the_baseline_stays(log: Path
     assert any("majority of 1 " in row and row.endswith("number 7") for row in rows)
     assert f"{24 - len(rows)} more policies in the" in " ".join(text.get_text() for text in drawn.texts)
     assert found.figure_data("forest").frame.height == 24
+
+
+def test_the_forest_draws_what_is_not_told_apart_and_counts_the_rest(log: Path) -> None:
+    sweep = "[[policy]]\nname = 'vote'\nkind = 'sample'\npool = 'n6'\nmax_traces = [1, 2, 3, 5, 6]\nselect = 'majority'"
+    one = "[[policy]]\nname = 'one'\nkind = 'sample'\npool = 'probe'\nmax_traces = 1\nselect = 'first'"
+    data = replay.run(log, sweep + "\n" + one, baseline="vote[max_traces=1]", resamples=60).figure_data("forest")
+    holds_zero = data.frame.filter((pl.col("low") <= 0) & (pl.col("high") >= 0))["policy"].to_list()
+    assert any(name.startswith("vote") for name in holds_zero)
+    drawn = data.draw(width=6.75, title="")
+    rows = {text.get_text().replace("\n", "") for text in drawn.axes[0].get_yticklabels()}
+    assert {*holds_zero} <= rows
+    rest = data.frame.height - len(rows)
+    said = " ".join(text.get_text() for text in drawn.texts)
+    assert (f"{rest} more" in said) == (rest > 0)
+    assert "told apart" in said or not rest
+
+
+def test_scores_stand_apart_by_data_set_for_verifiers_that_policies_read(log: Path, tmp_path: Path) -> None:
+    tables = {name: open_log(log).scan(name).collect() for name in ("examples", "traces", "verifications")}
+    place = pl.int_range(pl.len()) % 2 == 0
+    dataset = pl.when(place).then(pl.lit("even")).otherwise(pl.lit("odd"))
+    tables["examples"] = tables["examples"].with_columns(dataset=dataset)
+    write_log(tmp_path / "two", name="two", tables=tables, simulated=True)
+    data = replay.run(tmp_path / "two", POLICIES + SWEPT, baseline="best", resamples=20).figure_data("scores")
+    assert {*data.frame["dataset"]} == {"even", "odd"}
+    assert data.frame.group_by("verifier", "slice", "dataset").agg(pl.col("right").sum())["right"].to_list() == (
+        pytest.approx([1.0] * data.frame.select("verifier", "slice", "dataset").n_unique())
+    )
+    panels = [axes.get_title(loc="left").replace("\n", " ") for axes in data.draw(width=6.75, title="").axes]
+    assert len(panels) == 4
+    assert all(panel.startswith("strong") for panel in panels)  # no policy reads another one
+    assert [("even" in panel, "odd" in panel) for panel in panels] == [(True, False), (False, True)] * 2
 
 
 def test_scores_are_those_that_the_named_policies_read(result: Result) -> None:

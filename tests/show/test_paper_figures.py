@@ -15,7 +15,7 @@ from tests.seeds import seeds
 from tests.show.test_paper import NARROW, WIDE, assert_whole, lightness, markers
 from toolkit.show.drawing import page
 from toolkit.show.drawing.lettering import folded_name
-from toolkit.show.drawing.panels import panel_grid
+from toolkit.show.drawing.panels import panel_grid, ticks_on_values
 from toolkit.show.figures.distributions import ScoreDistribution, distributions_figure
 from toolkit.show.figures.forest import KINDS, PolicyDifference, forest_figure
 from toolkit.show.figures.gap_bars import PARTS, PolicyGap, gap_figure
@@ -176,6 +176,30 @@ def test_the_baseline_of_a_forest_is_no_tie() -> None:
 def test_scores_of_zero_and_one_have_these_ticks() -> None:
     one = ScoreDistribution("judge", (-0.45, 0.45, 0.55, 1.45), (0.5, 0.0, 0.5), (0.9, 0.0, 0.1), values=(0.0, 1.0))
     assert distributions_figure([one]).axes[0].get_xticks().tolist() == [0, 1]
+
+
+def test_ticks_of_stopping_times_stand_at_numbers_that_were_paid() -> None:
+    one = StoppingTimes("window of 4", (4, 8, 12, 16), (0.4, 0.1, 0.2, 0.3), 9.6)
+    assert stopping_figure([one]).axes[0].get_xticks().tolist() == [4, 8, 12, 16]
+    every = StoppingTimes("adaptive", tuple(range(4, 17)), (0.4, *[0.02] * 11, 0.38), 9.6)
+    ticks = stopping_figure([every]).axes[0].get_xticks().tolist()
+    assert ticks[0] == 4
+    assert ticks[-1] == 16
+    assert len(ticks) <= 5
+
+
+@pytest.mark.parametrize(
+    ("values", "weights", "ticks"),
+    [
+        ([], [], []),
+        ([3], [1.0], [3]),
+        ([0, 1], [0.9, 0.1], [0, 1]),
+        ([1, 2, 3, 9, 10], [0.05, 0.45, 0.01, 0.4, 0.09], [2, 9]),  # next to each other numbers would overlap
+        ([0.0, 0.5, 1.0], [0.1, 0.8, 0.1], [0.0, 0.5, 1.0]),
+    ],
+)
+def test_ticks_are_values_of_weight(values: list[float], weights: list[float], ticks: list[float]) -> None:
+    assert ticks_on_values(values, weights, 3) == ticks
 
 
 def test_no_word_is_left_alone_on_the_last_line() -> None:

@@ -3,6 +3,7 @@
 import csv
 import io
 import itertools
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from toolkit.show import (
 )
 from toolkit.show.ranking.one_column import paper_names
 from toolkit.show.ranking.ranking import MARKED, MARKED_IN_CLUSTERS, UNLIKE_CALLS, WithinMargin
-from toolkit.show.ranking.results import cheapest_policy_sentences, main_finding
+from toolkit.show.ranking.results import best_policy_sentences, cheapest_policy_sentences, main_finding
 from toolkit.show.tables.table_content import IntervalCell
 from toolkit.stats import OutcomeBlock, Settings, summarise
 from toolkit.stats.limits.planning import NeededQuestions
@@ -492,6 +493,21 @@ def test_the_last_line_says_what_the_table_says(results: RankedInput) -> None:
     assert main_finding(replace(results, leader=None, within=None)) is None
     value = next(row.corrected.estimate for row in rank(corrected(results)) if row.leads)
     assert f" ({100 * value:.1f} % corrected " in str(main_finding(corrected(results)))
+
+
+def test_policies_with_equal_estimates_share_the_best(results: RankedInput) -> None:
+    summary, leader = results.summary, str(results.leader)
+    [best] = summary.filter(policy=leader, metric="accuracy")["estimate"]
+    others = [row.policy.name for row in rank(results) if row.quality and not row.leads and not row.policy.diagnostic]
+    for count in (1, 2, 3):
+        here = (pl.col("metric") == "accuracy") & pl.col("policy").is_in(others[:count])
+        same = summary.with_columns(estimate=pl.when(here).then(best).otherwise("estimate"))
+        [first, *_] = best_policy_sentences(replace(results, summary=same))
+        named = re.findall(r"`([^`]+)`", first.split(" %")[0])
+        assert named[0] == results.called[leader]
+        assert len(named) == 1 + min(count, 2)
+        assert {*named[1:]} <= {results.called[name] for name in others[:count]}
+        assert ("1 other" in first) == (count == 3)
 
 
 def test_a_choice_by_estimates_comes_second_with_the_questions_that_would_decide(results: RankedInput) -> None:

@@ -96,30 +96,33 @@ def requested_policies(request: FigureRequest, known: Sequence[PolicyRow | Polic
     return {policy.name for policy in known if {policy.name, policy.sweep} & {*request.policies}}
 
 
-def figure_rows(request: FigureRequest, most: int) -> tuple[list[Ranked], int]:
+def figure_rows(request: FigureRequest, most: int, also: Collection[str] = ()) -> tuple[list[Ranked], int]:
     """The rows that a figure has room for, the best first, and how many it leaves out.
 
-    Those of the policies and sweeps named; else those that are no settings of a sweep, its best and the front.
+    Those of the policies and sweeps named; else those that are no settings of a sweep, its best and the front, and
+    where there is still room the policies `also` named.
     """
     ranked = [row for row in rank(ranked_input(request.result)) if row.quality is not None]
     if request.policies:
         names = requested_policies(request, [row.policy for row in ranked])
         return [row for row in ranked if row.policy.name in names], 0
     must = {request.baseline or request.result.baseline, request.result.leader}
-    rows = [row for row in ranked if row.policy.sweep_size <= 1 or row.chosen or row.policy.name in must]
-    subset = {row.policy.name for row in sorted(rows, key=lambda row: row.policy.name not in must)[:most]}
+    plain = {row.policy.name for row in ranked if row.policy.sweep_size <= 1 or row.chosen}
+    rows = [row for row in ranked if row.policy.name in {*must, *plain, *also}]
+    urgent = sorted(rows, key=lambda row: (row.policy.name not in must, row.policy.name not in plain))
+    subset = {row.policy.name for row in urgent[:most]}
     return [row for row in rows if row.policy.name in subset], len(ranked) - len(subset)
 
 
 def fitting_rows_drawer(
     figure: Callable[..., Figure], rows: Sequence[Any], always_drawn: Collection[str] = (),
     remarks: Sequence[str] = (), left_out: int = 0, what: tuple[str, str] = ("more policy", "more policies"),
-    called: Mapping[str, str] | None = None, **look: Any,
+    called: Mapping[str, str] | None = None, rest: Callable[[Collection[str]], str] = lambda drawn: "", **look: Any,
 ) -> Callable[..., Figure]:  # fmt: skip
     """A function that draws as many rows as a page has room for, the first ones, and always those in `always_drawn`.
 
-    Below stand `remarks` and how many rows are in the CSV alone, the `left_out` among them. Rows that are `called` as
-    policies have their short names in one column.
+    Below stand `remarks` and how many rows are in the CSV alone, the `left_out` among them, with what `rest` says of
+    these, given the names drawn. Rows that are `called` as policies have their short names in one column.
     """
 
     def draw(*, width: float, title: str) -> Figure:
@@ -131,10 +134,9 @@ def fitting_rows_drawer(
         def figure_of_first_rows(count: int) -> Figure:
             first = sorted(range(len(rows)), key=lambda number: rows[number].name not in always_drawn)[:count]
             more = left_out + len(rows) - len(first)
-            note = "; ".join(
-                [*filter(None, [key.rstrip(".")]), *remarks, *([f"{counted(more, *what)} in the CSV"] if more else [])]
-            )
             chosen = [rows[number] for number in sorted(first)]
+            others = f"{counted(more, *what)} in the CSV{rest({row.name for row in chosen})}" if more else ""
+            note = "; ".join(filter(None, [key.rstrip("."), *remarks, others]))
             chosen = [replace(row, name=short.get(row.name, row.name)) for row in chosen] if short else chosen
             return figure(chosen, note=note, title=title, width=width, **named)
 
@@ -169,7 +171,6 @@ def forest_data(request: FigureRequest) -> FigureData:
             dict(_limits_to_policy(result, baseline, column, pairs)),
             {*pairs.filter("differs")["policy"]},
         )
-    rows, left_out = figure_rows(request, ROWS)
     differences = {
         name: PolicyDifference(
             name,
@@ -182,6 +183,8 @@ def forest_data(request: FigureRequest) -> FigureData:
         for name, (change, low, high) in limits.items()
     }
     called = _figure_labels(result)
+    tied = {one.name for one in differences.values() if not (one.differs_from_baseline or one.diagnostic)} - {baseline}
+    rows, left_out = figure_rows(request, ROWS, tied)
     listed = [row.policy.name for row in rows if row.policy.name in differences]
     points = [replace(differences[name], name=called[name]) for name in listed]
     level = f"{100 * result.summariser.settings.level:g} %"
@@ -199,7 +202,15 @@ def forest_data(request: FigureRequest) -> FigureData:
         "simulated": result.simulated,
     }
     must = {called[one] for one in (baseline, result.leader) if one in called}
-    return FigureData(frame, fitting_rows_drawer(forest_figure, points, must, remarks, left_out, called=called, **look))
+
+    def apart(drawn: Collection[str]) -> str:
+        open_ones = len({called[name] for name in tied} - {*drawn})
+        return f", {open_ones} of them not told apart" if open_ones else ", all told apart"
+
+    draw = fitting_rows_drawer(
+        forest_figure, points, must, remarks, left_out, called=called, rest=apart, **look
+    )  # fmt: skip
+    return FigureData(frame, draw)
 
 
 def _scale_value(value: float | None, scale: float) -> float | None:

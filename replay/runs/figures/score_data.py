@@ -9,10 +9,13 @@ import numpy as np
 import polars as pl
 
 from replay.data.needs import slice_name
-from replay.runs.figures.figure_data import PANELS, FigureData, FigureRequest, fitting_rows_drawer, requested_policies
+from replay.runs.figures.figure_data import FigureData, FigureRequest, fitting_rows_drawer, requested_policies
+from replay.runs.saved.display import ranked_input
+from replay.runs.saved.findings import Findings
 from replay.runs.saved.paid_traces import SCORES, TRACES
 from toolkit.errors import EmptyError, UnsuitableError, argument
 from toolkit.log import Log, collect
+from toolkit.show import rank
 from toolkit.show.figures.distributions import ScoreDistribution, distributions_figure
 from toolkit.stats.curves.roc import auc
 
@@ -21,10 +24,16 @@ BINS, FEW = 24, 12
 TAIL = 0.005
 """The share of scores at each end that the first and the last bin hold, however far out they lie."""
 SOLVE = "solve"
+PANELS = 4
+"""The most panels where no policies are named."""
 
 
 def scores_data(request: FigureRequest) -> FigureData:
-    """The scores of judged traces by verifier and pool, those of right and of wrong traces in the same bins."""
+    """The scores of judged traces by verifier, pool and data set, those of right and of wrong traces in the same bins.
+
+    Drawn are those that policies read, at most four panels where no policies are named, and whole verifiers as far as
+    these have room. The frame has all.
+    """
     result = request.result
     saved = result.folder if result.folder is not None and result.folder.has_file(f"{SCORES}.parquet") else None
     log = request.result_log() if request.log is None and saved is None else request.log
@@ -33,7 +42,8 @@ def scores_data(request: FigureRequest) -> FigureData:
     elif saved is not None:
         scores, traces = (pl.read_parquet(saved.verified_path(f"{name}.parquet")) for name in (SCORES, TRACES))
         keys = ["example_id", "slice", "sample"]
-        rows = scores.join(traces.select(*keys, "correct"), on=keys).select("verifier", "slice", "score", "correct")
+        known = scores.join(traces.select(*keys, "correct"), on=keys)
+        rows = known.select("example_id", "verifier", "slice", "score", "correct")
         whose = "traces that some policy paid for"
     else:
         raise UnsuitableError(
@@ -41,50 +51,66 @@ def scores_data(request: FigureRequest) -> FigureData:
             f"replay again with {argument('traces')}"
         )
     rows = rows.filter(pl.col("score").is_finite() & pl.col("correct").is_not_null())
+    rows = rows.join(_data_sets(result, log), on="example_id", how="left")
     groups = rows.partition_by("verifier", "slice", as_dict=True)
     ranked = sorted(groups.items(), key=lambda group: (-group[1].height, group[0]))
     if not ranked:
         raise EmptyError("no verifier scored a judged trace of these examples, so there is no distribution to draw")
     several = len({slice_ for (_, slice_), _ in ranked}) > 1
+    read = _score_groups_read(request, ranked)
     if request.policies:
-        ranked = _score_groups_read(request, ranked)
-    panels = [_score_distribution(f"{by} on {on}" if several else str(by), mine) for (by, on), mine in ranked]
+        ranked = read
+    else:
+        first = {key for key, _ in read}
+        ranked = [*read, *(group for group in ranked if group[0] not in first)]
+    panels, frames = list[ScoreDistribution](), list[pl.DataFrame]()
+    drawn = 0
+    for number, ((by, on), mine) in enumerate(ranked):
+        parts = sorted(mine.partition_by("dataset", as_dict=True).items())
+        for (dataset,), part in parts:
+            name = ", ".join([f"{by} on {on}" if several else str(by), *([str(dataset)] if len(parts) > 1 else [])])
+            panels.append(_score_distribution(name, part))
+            frames.append(_distribution_frame(str(by), str(on), str(dataset), panels[-1]))
+        if number == 0 or (number < len(read) and len(panels) <= PANELS):
+            drawn = len(panels)
+    drawn = len(panels) if request.policies else min(drawn, PANELS)
     remarks = [whose, "AUC: how often a right one scores above a wrong one"]
-    drawn = panels if request.policies else panels[:PANELS]
-    frame = pl.concat(
-        _distribution_frame(str(by), str(on), one) for ((by, on), _), one in zip(ranked, panels, strict=True)
-    )
-    left_out = len(panels) - len(drawn)
     return FigureData(
-        frame,
+        pl.concat(frames),
         fitting_rows_drawer(
-            distributions_figure, drawn, (), remarks, left_out, ("more", "more"), simulated=result.simulated
+            distributions_figure, panels[:drawn], (), remarks, len(panels) - drawn, ("more", "more"),
+            simulated=result.simulated,
         ),
-    )
+    )  # fmt: skip
+
+
+def _data_sets(result: Findings, log: Log | None) -> pl.DataFrame:
+    """The data set of each example: example_id, dataset; the same of all where neither result nor log has any."""
+    for examples in (result.examples.lazy(), *([] if log is None else [log.scan("examples")])):
+        if "dataset" in examples.collect_schema():
+            return examples.select("example_id", pl.col("dataset").fill_null("none")).collect()
+    return result.examples.select("example_id", dataset=pl.lit("none"))
 
 
 Group = tuple[tuple[Any, ...], pl.DataFrame]
 
 
 def _score_groups_read(request: FigureRequest, groups: list[Group]) -> list[Group]:
-    """The (verifier, slice) groups that the named policies read."""
-    names = requested_policies(request, request.result.policies)
-    words = [{*_texts_in_settings(policy.settings)} for policy in request.result.policies if policy.name in names]
-    matches = [
-        ((by, on), rows)
-        for (by, on), rows in groups
-        if any(
-            by in policy_words
-            and any(
-                on in (policy_word, *(slice_name(policy_word, of) for of in policy_words))
-                for policy_word in policy_words
-            )
-            for policy_words in words
-        )
-    ]
-    if not matches:
+    """The (verifier, slice) groups that the named policies read; else those that any policy reads, if any does.
+
+    First are those that the best policy reads.
+    """
+    ranked = [row.policy for row in rank(ranked_input(request.result))]
+    names = requested_policies(request, ranked) if request.policies else {policy.name for policy in ranked}
+    settings = {policy.name: policy.settings for policy in request.result.policies}
+    matches: dict[tuple[Any, ...], pl.DataFrame] = {}
+    for policy in ranked:
+        words = {*_texts_in_settings(settings[policy.name])} if policy.name in names else set()
+        slices = words | {slice_name(word, of) for word in words for of in words}
+        matches |= {key: rows for key, rows in groups if key[0] in words and key[1] in slices and key not in matches}
+    if not matches and request.policies:
         raise EmptyError("no verifier's scores of judged traces are read by the policies named")
-    return matches
+    return [*matches.items()]
 
 
 def _texts_in_settings(value: Any) -> Iterator[str]:
@@ -141,10 +167,11 @@ def _bin_edges(scores: np.ndarray) -> np.ndarray:
     return np.linspace(low, high, BINS + 1) if low < high else np.linspace(values[0], values[-1], BINS + 1)
 
 
-def _distribution_frame(verifier: str, slice_: str, one: ScoreDistribution) -> pl.DataFrame:
+def _distribution_frame(verifier: str, slice_: str, dataset: str, one: ScoreDistribution) -> pl.DataFrame:
     size = len(one.right)
     return pl.DataFrame(
-        {"verifier": [verifier] * size, "slice": [slice_] * size, "from": one.edges[:-1], "to": one.edges[1:],
+        {"verifier": [verifier] * size, "slice": [slice_] * size, "dataset": [dataset] * size,
+         "from": one.edges[:-1], "to": one.edges[1:],
          "right": one.right, "wrong": one.wrong, "auc": [one.auc] * size},
         schema_overrides={"auc": pl.Float64},
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -71,6 +72,23 @@ def panel_grid(
         for axes in grid[len(headings) :]:
             axes.set_visible(False)
         yield figure, grid[: len(headings)]
+
+
+def ticks_on_values(values: Sequence[float], weights: Sequence[float], most: int = 5) -> list[float]:
+    """At most `most` of the `values` for ticks, evenly spaced among them; of several choices those of most weight.
+
+    No two are nearer than half of their mean distance. Both lists are (n,), the values distinct and in rising order.
+    """
+    best, choice = -math.inf, [*values[:1]]
+    for step in range(-(-len(values) // most), len(values) + 1):
+        for start in range(step):
+            ticks = [*values[start::step]]
+            gaps = [after - before for before, after in itertools.pairwise(ticks)]
+            near = bool(gaps) and 2 * min(gaps) < (values[-1] - values[0]) / most
+            weight = sum(weights[start::step])
+            if len(ticks) >= min(2, len(values)) and not near and weight > best:
+                best, choice = weight, ticks
+    return choice
 
 
 LINE = 0.125  # inches of a line of small text

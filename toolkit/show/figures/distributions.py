@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from toolkit.errors import EmptyError
 from toolkit.show.drawing.page import WIDTH
-from toolkit.show.drawing.panels import panel_grid
+from toolkit.show.drawing.panels import panel_grid, ticks_on_values
 from toolkit.show.drawing.style import NAVY, ORANGE, SKY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HUNDRED = 100.0
-TICKS = 2
-"""Distinct scores, such as 0 and 1, up to which each has a tick."""
+TICKS = 3
+"""The most ticks of a panel."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ def distributions_figure(
                 wrong, one.edges, color=ORANGE, linewidth=1.3, linestyle=dashes, zorder=4, label=f"{label}wrong traces"
             )
             axes.set_ylim(bottom=0)
-            few = 0 < len(one.values) <= TICKS
-            axes.xaxis.set_major_locator(FixedLocator(one.values) if few else MaxNLocator(3))
+            shares = [a + b for a, b in zip(one.right, one.wrong, strict=True)][::2]  # of few scores: their own bins
+            ticks = FixedLocator(ticks_on_values(one.values, shares, TICKS)) if one.values else MaxNLocator(TICKS)
+            axes.xaxis.set_major_locator(ticks)
             axes.yaxis.set_major_locator(MaxNLocator(4))
     return figure

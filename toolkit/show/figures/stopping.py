@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolkit.errors import EmptyError
 from toolkit.show.drawing.page import WIDTH
-from toolkit.show.drawing.panels import panel_grid
+from toolkit.show.drawing.panels import panel_grid, ticks_on_values
 from toolkit.show.drawing.style import NAVY, ORANGE
 
 if TYPE_CHECKING:
@@ -36,9 +37,11 @@ def stopping_figure(
     """Draws a panel for each policy, on common scales: a histogram of the traces paid per example, with a line at the
     mean.
 
-    Of more than `BARS` numbers of traces each bar takes several, which is said below.
-    Raises ThinkbackError without policies.
+    Ticks stand at numbers that were paid. Of more than `BARS` numbers of traces each bar takes several, which is said
+    below. Raises ThinkbackError without policies.
     """
+    from matplotlib.ticker import FixedLocator
+
     if not policies:
         raise EmptyError("there is no policy with a number of traces to draw")
     every = [count for one in policies for count in one.traces]
@@ -56,6 +59,12 @@ def stopping_figure(
             label = "_" if number else "mean"
             axes.axvline(one.mean, color=ORANGE, linewidth=1.2, linestyle=(0, (3, 1.5)), zorder=3, label=label)
         _set_scales(figure, low, max(every), max(height for mine in heights for height in mine.values()))
+        if each == 1:
+            mass = Counter[int]()
+            for bars_of_policy in heights:
+                mass.update({low + place: height for place, height in bars_of_policy.items()})
+            paid = sorted(mass)
+            drawn[0].xaxis.set_major_locator(FixedLocator(ticks_on_values(paid, [mass[count] for count in paid])))
     return figure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -425,7 +426,13 @@ def best_policy_sentences(results: RankedInput) -> Iterator[str]:
     called = results.called
     best = "lowest" if results.quality.cost else "best"
     value = _quality_text(results, leader.quality)
+    equal = [row for row in ranked if row is not leader and row.quality and _equal(row.quality, leader.quality)]
     text = f"`{called[leader.policy.name]}` has the {best} {results.quality.label}, {value}"
+    if equal:
+        names = [f"`{called[row.policy.name]}`" for row in equal[:2]]
+        more = len(equal) - len(names)
+        others = f"{', '.join(names)} and {counted(more, 'other')}" if more else " and ".join(names)
+        text = f"`{called[leader.policy.name]}` shares the {best} {results.quality.label} with {others}, {value}"
     if leader.corrected is not None:
         text += f" ({_quality_text(results, IntervalCell(leader.corrected.estimate))} corrected for having been chosen)"
     if leader.baseline:
@@ -436,9 +443,14 @@ def best_policy_sentences(results: RankedInput) -> Iterator[str]:
         text += f"; {_quality_text(results, leader.difference, signed=True)}{against}"
     yield f"{text}."
     if any(row.ties is not None for row in ranked):
-        alike = sum(bool(row.ties) and not row.leads for row in ranked)
+        alike = sum(bool(row.ties) and not row.leads for row in ranked) - sum(bool(row.ties) for row in equal)
         count = counted(alike, "other policy is not", "other policies are not") if alike else "Every other policy is"
         yield f"{count} told apart from it on {counted(results.judged, 'question')}."
+
+
+def _equal(one: IntervalCell, other: IntervalCell) -> bool:
+    """Whether two estimates are equal but for what sums of floats round."""
+    return math.isclose(one.estimate, other.estimate)
 
 
 def cheapest_policy_sentences(results: RankedInput) -> Iterator[str]:

@@ -1,7 +1,6 @@
 // Headroom, its parts and the share of it that each policy captures; and curves.
 
 const PARTS = ["right", "selection", "stopping", "generation"];
-const LETTERS = { right: "r", selection: "se", stopping: "st", generation: "g" };
 const PERCENT = { scale: 100, decimals: 1, significant: 0 };
 
 function drawHeadroom() {
@@ -44,11 +43,11 @@ function drawHeadroom() {
   draw("headroom", "headroom", { description, called: numbers.map((number) => policy(number).called) }, { bars });
 }
 
-// What stands in a bar: the part's name or its first letters, and its share, as far as there is room.
+// What stands in a bar: the part's name and its share, or the share alone, as far as there is room.
 function partLabel(part, share, scale) {
   const value = share.toFixed(share < 10 ? 1 : 0);
   const fits = (text) => wide(text) + 6 <= share * scale;
-  return [`${part} ${value}`, `${LETTERS[part]} ${value}`, LETTERS[part]].find(fits) || "";
+  return [`${part} ${value}`, value].find(fits) || "";
 }
 
 function drawCaptured(room, numbers, measured) {
