@@ -1,7 +1,9 @@
 """Runs the notebooks from their sources, each from an empty kernel: `make notebooks`.
 
-Each source becomes a notebook with its outputs beside it, and a page of the manual with its pictures. With `--check`
-nothing is written: it is said where what is stored is not what a run gives. Pictures are counted, not compared.
+Each source becomes a notebook with its outputs beside it, and a page of the manual with its pictures. Below the title
+stand the finding and the picture of the cells tagged `finding`. Where a picture is lost nothing is written. With
+`--check` nothing is written either: it is said where what is stored is not what a run gives. Pictures are counted, not
+compared.
 """
 
 from __future__ import annotations
@@ -30,6 +32,9 @@ NOTEBOOKS = ("first_ten_minutes", "fact_checking", "think_again", "latent_verifi
 MARK = "<!-- made of notebooks/{name}.py by `make notebooks` -->"
 LIMIT_S = 600
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+INLINE = "module://matplotlib_inline.backend_inline"
+FINDING, OPENING = "finding", "opening"
+"""The tag of the cells whose outputs open a notebook; the id of the cell that holds them."""
 METADATA = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
 
 
@@ -60,7 +65,7 @@ def stored(name: str) -> nbformat.NotebookNode:
 def run(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Execute a notebook in its folder, in a kernel of its own, and keep what stays on the screen."""
     with tempfile.TemporaryDirectory() as own:  # nothing of the user's is read, nothing is left
-        os.environ |= {"IPYTHONDIR": own, "JUPYTER_RUNTIME_DIR": own}
+        os.environ |= {"IPYTHONDIR": own, "JUPYTER_RUNTIME_DIR": own, "MPLBACKEND": INLINE}
         NotebookClient(
             notebook,
             kernel_name=KERNEL["name"],
@@ -77,6 +82,41 @@ def run(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
                 if len(output.get("data", {})) > 1:  # what has a better form needs no `repr`, which may hold a path
                     del output.data["text/plain"]
     return notebook
+
+
+def with_opening(notebook: nbformat.NotebookNode, name: str) -> nbformat.NotebookNode:
+    """The notebook with a cell below its title: the first text and the first picture of the cells tagged `finding`.
+
+    ValueError where either is missing.
+    """
+    outputs = [
+        output.get("data", {})
+        for cell in notebook.cells
+        if FINDING in cell.metadata.get("tags", [])
+        for output in cell.outputs
+    ]
+    texts = [data["text/markdown"] for data in outputs if "text/markdown" in data]
+    images = [data["image/png"] for data in outputs if "image/png" in data]
+    if not texts or not images:
+        raise ValueError(f"{name}: its cells tagged `{FINDING}` give no {'picture' if texts else 'text'}")
+    opening = nbformat.v4.new_markdown_cell(f"{texts[0]}\n\n![The finding](attachment:{OPENING}.png)", id=OPENING)
+    opening.attachments = {f"{OPENING}.png": {"image/png": images[0]}}
+    notebook.cells.insert(1, opening)
+    return notebook
+
+
+def lost_pictures(before: nbformat.NotebookNode, after: nbformat.NotebookNode) -> list[str]:
+    """The last lines of cells that have fewer pictures than they had with the same source, or none for `plt.show()`."""
+    had = {cell.source: _picture_count(cell) for cell in before.cells}
+    return [
+        cell.source.splitlines()[-1]
+        for cell in after.cells
+        if _picture_count(cell) < max(had.get(cell.source, 0), int("plt.show()" in cell.source))
+    ]
+
+
+def _picture_count(cell: nbformat.NotebookNode) -> int:
+    return sum("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
 
 
 def _gone(output: nbformat.NotebookNode) -> bool:
@@ -109,15 +149,22 @@ def page(notebook: nbformat.NotebookNode, name: str) -> Page:
     parts, heading = [MARK.format(name=name)], name
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            parts.append(_linked(cell.source))
+            prose = _linked(cell.source)
+            for file, forms in cell.get("attachments", {}).items():
+                path = f"{PICTURES}/{slug}-{len(pictures) + 1}.png"
+                pictures[path] = b64decode(forms["image/png"])
+                prose = prose.replace(f"attachment:{file}", path)
+            parts.append(prose)
             heading = ([heading, *re.findall(r"^#+ (.+)$", cell.source, re.MULTILINE)])[-1]
             continue
         parts.append(f"```python\n{cell.source}\n```")
         for output in cell.outputs:
             shown = dict(_texts(output))
             if "image/png" in shown:
-                path = f"{PICTURES}/{slug}-{len(pictures) + 1}.png"
-                pictures[path] = b64decode(output["data"]["image/png"])
+                image = b64decode(output["data"]["image/png"])
+                known = (path for path, data in pictures.items() if data == image)  # that of the opening
+                path = next(known, f"{PICTURES}/{slug}-{len(pictures) + 1}.png")
+                pictures[path] = image
                 parts.append(f"![{heading}]({path})")
             elif "text/markdown" in shown:
                 parts.append(shown["text/markdown"])
@@ -140,8 +187,14 @@ def page_path(name: str) -> Path:
 
 
 def write(name: str) -> None:
-    """Run a source, and write its notebook, its page and its pictures."""
+    """Run a source, and write its notebook, its page and its pictures. ValueError, and nothing is written, where a
+    picture is lost.
+    """
     made = run(source(name))
+    lost = lost_pictures(stored(name) if (HERE / f"{name}.ipynb").exists() else source(name), made)
+    if lost:
+        raise ValueError(f"{name}: no picture below {', '.join(f'`{line}`' for line in lost)}")
+    made = with_opening(made, name)
     nbformat.write(made, HERE / f"{name}.ipynb")
     told = page(made, name)
     page_path(name).write_text(told.text, encoding="utf-8")
@@ -154,7 +207,8 @@ def write(name: str) -> None:
 
 def drift(name: str) -> str:
     """How the first text of a run that is not as it is stored differs from it, line by line; nothing where all are."""
-    for old, new in zip_longest(seen(stored(name)), seen(run(source(name))), fillvalue=""):
+    made = with_opening(run(source(name)), name)
+    for old, new in zip_longest(seen(stored(name)), seen(made), fillvalue=""):
         if old != new:
             return "\n".join(unified_diff(_lines(old), _lines(new), "stored", "a run", lineterm="", n=1))
     return ""
@@ -171,12 +225,16 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("names", nargs="*", default=NOTEBOOKS)
     asked = parser.parse_args()
-    for name in asked.names:
-        if not asked.check:
-            write(name)
-        elif differing := drift(name):
-            print(f"{name}: run `make notebooks`\n{differing}", file=sys.stderr)
-            return 1
+    try:
+        for name in asked.names:
+            if not asked.check:
+                write(name)
+            elif differing := drift(name):
+                print(f"{name}: run `make notebooks`\n{differing}", file=sys.stderr)
+                return 1
+    except ValueError as lost:
+        print(lost, file=sys.stderr)
+        return 1
     return 0
 
 

@@ -28,7 +28,8 @@ def differences(of, baseline):
 
 def points(row):
     """A paired difference as text, with its interval."""
-    numbers = [f"{100 * row[name]:+.1f}" for name in ("difference", "low", "high")]
+    rounded = [round(100 * row[name], 1) for name in ("difference", "low", "high")]
+    numbers = [f"{number:+.1f}" if number else "0.0" for number in rounded]
     return "{} points [{}, {}]".format(*numbers).replace("-", "−")
 
 
@@ -36,10 +37,10 @@ def points(row):
 # ## The replay
 #
 # A vote asks nobody. The best of all asks the verifier about every attempt that has an answer and believes the best
-# score; the weighted vote asks about as many and adds the scores up. The others stop: after a number of calls, or as
-# soon as the best answer leads the next one by a margin of its score. What stops also writes no further attempts, so it
-# saves tokens of both kinds. Attempts of a claim could have come in any order: what stops nothing has its exact mean
-# over all orders, what stops the mean over twenty.
+# score; the weighted vote asks about as many and adds the scores up. The others stop: after a number of attempts, of
+# which those with an answer are read, or as soon as the best answer leads the next one by a margin of its score. What
+# stops also writes no further attempts, so it saves tokens of both kinds. Attempts of a claim could have come in any
+# order: what stops nothing has its exact mean over all orders, what stops the mean over twenty.
 
 # %%
 shared = {"pool": "votes", "max_traces": MOST}
@@ -59,7 +60,7 @@ result.table(columns=["policy", "accuracy", "verified", "total_tokens", "differe
 # %% [markdown]
 # Accuracy against the number of verifier calls, with intervals:
 
-# %%
+# %% tags=["finding"]
 result.frontier(cost="verifications")
 
 # %% [markdown]
@@ -93,9 +94,12 @@ Markdown(
 )
 
 # %% [markdown]
-# So the order may matter at some numbers of calls, but none of the two is better at all of them. The number of calls
-# matters more: every line rises, and falls again. Among more scores the best one is more often a mistake that the
+# And does reading more attempts go on helping? Among more scores the best one may more often be a mistake that the
 # verifier likes.
+
+# %%
+[more] = result.compare(best_of_all.name, best[-1].name).metrics.filter(metric="accuracy").to_dicts()
+Markdown(f"`{best_of_all.name}` minus `{best[-1].name}`, an interval of its own: {points(more)}.")
 
 # %% [markdown]
 # ## What was found
@@ -114,7 +118,7 @@ tuned = tb.tune(
 )
 tuned
 
-# %%
+# %% tags=["finding"]
 chosen, ask_all = tuned.best, best_of_all.name
 changes = tuned.report.comparisons.filter(policy=chosen, metric="accuracy")
 means = {(row["policy"], row["metric"]): row["estimate"] for row in result.summary.to_dicts()}
@@ -148,9 +152,8 @@ room
 [share] = room.frame.filter(policy=chosen, measure="share_of_headroom").to_dicts()
 estimate, low, high = (f"{100 * share[name]:.0f}".replace("-", "−") for name in ("estimate", "low", "high"))
 Markdown(
-    f"`{chosen}` turns {estimate} % [{low}, {high}] of the room between the vote and the oracle into right answers. A "
-    "verifier that ranks attempts better would move every line of this page, and a cheaper one would move where "
-    "stopping pays. More claims would tell whether the choice, which was close, is the right one."
+    f"`{chosen}` turns {estimate} % [{low}, {high}] of the room between the vote and the oracle into right answers. "
+    "More claims would narrow these intervals, and the choice may be another."
 )
 
 # %% [markdown]

@@ -107,7 +107,7 @@ result
 #
 # Quality against cost. What lies on the front is beaten by nothing that costs no more.
 
-# %%
+# %% tags=["finding"]
 result.frontier()
 
 # %% [markdown]
@@ -120,7 +120,7 @@ result.frontier()
 tuned = tb.tune(log, goal="cheapest within 3 points of majority@8")
 tuned
 
-# %%
+# %% tags=["finding"]
 chosen = tuned.best
 changes = tuned.report.comparisons.filter(policy=chosen, baseline="majority@8")
 rows = {row["metric"]: row for row in changes.to_dicts()}
@@ -132,7 +132,8 @@ whole = means["majority@8", "completion_tokens"]
 
 def points(row):
     """A paired difference as text, with its interval."""
-    numbers = [f"{100 * row[name]:+.1f}".replace("+0.0", "0.0") for name in ("difference", "low", "high")]
+    rounded = [round(100 * row[name], 1) for name in ("difference", "low", "high")]
+    numbers = [f"{number:+.1f}" if number else "0.0" for number in rounded]
     return "{} points [{}, {}]".format(*numbers).replace("-", "−")
 
 

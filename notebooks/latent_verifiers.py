@@ -41,7 +41,8 @@ def differences(of, baseline):
 
 def points(row):
     """A paired difference as text, with its interval."""
-    numbers = [f"{100 * row[name]:+.1f}" for name in ("difference", "low", "high")]
+    rounded = [round(100 * row[name], 1) for name in ("difference", "low", "high")]
+    numbers = [f"{number:+.1f}" if number else "0.0" for number in rounded]
     return "{} points [{}, {}]".format(*numbers).replace("-", "−")
 
 
@@ -58,7 +59,8 @@ planted = here / "planted"
 simulate_planted(planted, examples=QUESTIONS, traces=TRACES, seed=1, name="planted")
 Markdown(
     f"The best that is possible: an AUC of {model.auc():.3f} over all traces, of {model.auc_within():.3f} within "
-    f"questions, and {100 * model.best_of(TRACES):.1f} % right when the best of {TRACES} is taken."
+    f"questions, and {100 * model.best_of_accuracy(TRACES):.1f} % right when the best of {TRACES} is taken. A weighted "
+    "vote may be right more often: it adds up the scores of equal answers."
 )
 
 # %% [markdown]
@@ -73,7 +75,7 @@ for table in made.tables():
 # %%
 latent = signals["latent"]
 Markdown(
-    f"**Finding.** Fitted on {QUESTIONS // 2} questions, `latent` has an AUC of {told(latent.auc)}, and of "
+    f"Fitted on {QUESTIONS // 2} questions, `latent` has an AUC of {told(latent.auc)}, and of "
     f"{told(latent.within)} within questions, which is what choosing among answers depends on."
 )
 
@@ -99,7 +101,7 @@ result.table(columns=["policy", "accuracy", "verified", "difference", "p_adjuste
 # With few samples to spend, what is best at each number of them? `best` is by the verifier, `majority` the vote, `pass`
 # the oracle that knows which sample is right, `avg` a single sample.
 
-# %%
+# %% tags=["finding"]
 curves = tb.curves(planted, pool=f"n{TRACES}", verifier="latent", where=TEST, resamples=500)
 fig, axes = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
 for (metric,), line in curves.group_by(["metric"], maintain_order=True):
@@ -109,7 +111,7 @@ axes.set(xlabel="samples", ylabel="accuracy, %")
 axes.legend(frameon=False)
 plt.show()
 
-# %%
+# %% tags=["finding"]
 against = differences(result, "vote")
 Markdown(
     f"**Finding.** Against the vote of {TRACES}, with limits at once for all: the best by `latent` "
@@ -130,11 +132,12 @@ shutil.copytree("../data/log", real)
 _, on_data = fitted(real, f"{TRAIN} and dataset = 'algebra_linear_1d'", states="algebra-1m", tokens=(-1,))
 text = on_data["whole text"]
 more = text.auc_difference
+known = "less" if more.high < 0 else "more" if more.low > 0 else "neither more nor less, as far as is shown,"
 change = f"{more.difference:+.3f} [{more.low:+.3f}, {more.high:+.3f}]".replace("-", "−")
 Markdown(
-    f"**Finding.** On real equations `latent` has an AUC of {told(on_data['latent'].auc)}, the log-probability of the "
-    f"whole text {told(text.auc)}, a paired difference of {change}. On these states "
-    "the verifier knows less than what is had for free."
+    f"On real equations `latent` has an AUC of {told(on_data['latent'].auc)}, the log-probability of the "
+    f"whole text {told(text.auc)}, a paired difference of {change}. On these states the verifier knows {known} than "
+    "what is had for free."
 )
 
 # %% [markdown]

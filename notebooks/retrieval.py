@@ -10,7 +10,7 @@
 import tempfile
 from pathlib import Path
 
-from IPython.display import Markdown, display
+from IPython.display import Markdown
 
 import thinkback as tb
 from generate.simulation.chains import ChainsModel
@@ -32,7 +32,7 @@ def study(name):
 def sentences(report, *beginnings):
     """The verdicts that begin so."""
     lines = [line for heading, group in report.words.items() if heading.startswith("Verdicts") for line in group]
-    return Markdown("\n".join(f"- {line}" for line in lines if line.startswith(beginnings)))
+    return "\n".join(f"- {line}" for line in lines if line.startswith(beginnings))
 
 
 report, other = study("telling"), study("silent")
@@ -46,19 +46,26 @@ report, other = study("telling"), study("silent")
 # %%
 report.tables["table_5_1"]
 
-# %%
+# %% tags=["finding"]
 report.figures["rankings"]
 
+
+# %% tags=["finding"]
+def both(*beginnings):
+    """The verdicts of both worlds."""
+    return f"Where agreement tells of gold:\n\n{sentences(report, *beginnings)}\n\n" + (
+        f"Where it tells nothing:\n\n{sentences(other, *beginnings)}"
+    )
+
+
+Markdown(f"**Finding.** {both('does rewarding')}")
+
 # %%
-REWARD = ("does rewarding", "does reward beat", "The sign")
-display(Markdown("Where agreement tells of gold:"), sentences(report, *REWARD))
-display(Markdown("Where it tells nothing:"), sentences(other, *REWARD))
+Markdown(both("does reward beat", "The sign"))
 
 # %% [markdown]
-# So the ranking gains where agreement means something. Where it means nothing, rewarding it costs: batches move up by
-# luck, past what relevance knows. Read literally, the frontier rewards few rounds (`rewarded %`), so how much comes out
-# hangs on the reading. Whether exploring by rewarded scores reads more gold
-# documents is another question, which only a second pool of rounds can answer:
+# Whether exploring by rewarded scores reads more gold documents is another question, which only a second pool of rounds
+# can answer:
 
 # %%
 report.tables["explored"]
@@ -72,7 +79,7 @@ report.tables["explored"]
 report.figures["figure_5_2"]
 
 # %%
-sentences(report, "do more", "does choosing", "does an encoder", "is pruning")
+Markdown(sentences(report, "do more", "does choosing", "does an encoder", "is pruning"))
 
 # %% [markdown]
 # ## What is lost where
@@ -84,4 +91,4 @@ sentences(report, "do more", "does choosing", "does an encoder", "is pruning")
 report.figures["headroom"]
 
 # %%
-sentences(report, "does evidence cap", "does rewarded evidence")
+Markdown(sentences(report, "does evidence cap", "does rewarded evidence"))

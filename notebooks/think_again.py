@@ -32,7 +32,8 @@ def differences(of, baseline):
 
 def points(row):
     """A paired difference as text, with its interval."""
-    numbers = [f"{100 * row[name]:+.1f}" for name in ("difference", "low", "high")]
+    rounded = [round(100 * row[name], 1) for name in ("difference", "low", "high")]
+    numbers = [f"{number:+.1f}" if number else "0.0" for number in rounded]
     return "{} points [{}, {}]".format(*numbers).replace("-", "−")
 
 
@@ -57,7 +58,7 @@ result.table(columns=["policy", "accuracy", "total_tokens", "difference", "fix_r
 # %% [markdown]
 # A *fix* is a wrong answer that became right, a *flip* the reverse: the gain in accuracy is the one minus the other.
 
-# %%
+# %% tags=["finding"]
 result.frontier()
 
 # %% [markdown]
@@ -88,15 +89,15 @@ plt.show()
 # %% [markdown]
 # ## What was found
 #
-# Everything beats accepting. The question is what beats the longer limit, so this is the baseline now, and the learned
-# gate is a policy among the others.
+# The question is what beats the longer limit, so this is the baseline now, and the learned gate is a policy among the
+# others.
 
 # %%
 gated = tb.When(name="verify by the learned gate", base=first, gate=tb.Threshold(file=str(gate)), then=verify)
 final = tb.run(log, [*policies, gated], baseline=longer.name, where=TEST, by="dataset", settings=FEW)
 final.table(columns=["policy", "accuracy", "total_tokens", "difference", "p_adjusted", "fix_rate", "flip_rate"])
 
-# %%
+# %% tags=["finding"]
 against = differences(final, longer.name)
 better = [name for name, row in against.items() if row["low"] > 0]
 found = {(row["policy"], row["metric"]): row["estimate"] for row in final.summary.to_dicts()}
@@ -135,9 +136,8 @@ for selective in (gated, simple):
     display(Markdown(f"With `{selective.name}`:"), advice)
 
 # %% [markdown]
-# What decides is not accuracy, in which nothing is shown to beat the longer limit, but what is spoilt. A longer attempt
-# is a new one, which loses some answers that were right. So a server that must keep these goes on with what was cut
-# off, and one that counts tokens gives the longer limit.
+# Where no gain's interval leaves out zero, what is spoilt and what it costs may decide: a longer attempt is a new one,
+# which can lose an answer that was right, and going on with what was cut off keeps it.
 
 # %% [markdown]
 # ## What would change it
@@ -155,8 +155,8 @@ told = [f"| {dataset} | {policy} | {change} |" for dataset, _, policy, change in
 Markdown("\n".join([f"| data set | policy | against `{longer.name}` |", "| :-- | :-- | :-- |", *told]))
 
 # %% [markdown]
-# Checking everything loses on the equations and does not on the claims. The limit matters, too: the shorter it is, the
-# more attempts are cut off, and the more there is to repair. Where the longer limit is no option, as for a model that
-# is served with a fixed one, the comparison is between the other rows.
+# Rows whose interval leaves out zero are told apart on that data set. The limit matters, too: the shorter it is, the
+# more attempts are cut off. Where the longer limit is no option, as for a model that is served with a fixed one, the
+# comparison is between the other rows.
 #
 # The next notebook asks whether a model's hidden states tell [what is right](latent_verifiers.ipynb).

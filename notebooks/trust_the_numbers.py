@@ -64,7 +64,7 @@ def share(hits, of):
 # Six policies that are equally good. An interval is right where it holds the true accuracy; that of a difference is
 # right where it holds zero.
 
-# %%
+# %% tags=["finding"]
 TRUTH = 0.7
 equal = replayed([TRUTH] * 6, QUESTIONS, seed=1)
 accuracy = equal.by_summary.filter(metric="accuracy", policy="policy 0")
@@ -80,10 +80,10 @@ axes.axhline(100 * TRUTH, color="#222222", linewidth=0.8)
 axes.set(xlabel="worlds, by what was measured", ylabel="interval of the accuracy, %", xticks=[])
 plt.show()
 
-# %%
+# %% tags=["finding"]
 Markdown(
-    f"Of {WORLDS} intervals for {100 * LEVEL:.0f} %, {share(holds.sum(), WORLDS)} hold the true accuracy, and "
-    f"{share(none.sum(), WORLDS)} of those of a difference hold zero."
+    f"**Finding.** Of {WORLDS} intervals for {100 * LEVEL:.0f} %, {share(holds.sum(), WORLDS)} hold the true accuracy, "
+    f"and {share(none.sum(), WORLDS)} of those of a difference hold zero."
 )
 
 # %% [markdown]
@@ -146,7 +146,8 @@ Markdown(
 # %% [markdown]
 # ## A real difference
 #
-# Being careful costs power. Now one policy is truly better than the others, and the question is how often it is seen.
+# Limits that hold for all pairs at once are wider. Now one policy is truly better than the others, and the question is
+# how often it is seen.
 
 # %%
 BETTER = 0.08

@@ -12,11 +12,26 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-for needed in ("jupytext", "nbclient", "ipykernel"):
+for needed in ("jupytext", "nbclient", "nbformat", "ipykernel"):
     pytest.importorskip(needed, reason=f"{needed} is not installed: pip install '.[notebooks]'")
 
+import nbformat  # noqa: E402
+
 from notebooks import build  # noqa: E402
-from notebooks.build import DOCS, MARK, NOTEBOOKS, PICTURES, page, page_path, seen, source, stored  # noqa: E402
+from notebooks.build import (  # noqa: E402
+    DOCS,
+    MARK,
+    NOTEBOOKS,
+    OPENING,
+    PICTURES,
+    lost_pictures,
+    page,
+    page_path,
+    seen,
+    source,
+    stored,
+    with_opening,
+)
 
 FIRST, *OTHERS = NOTEBOOKS
 ELSEWHERE = re.compile(r"(?<![\w.$}])/(?:home|root|Users|tmp|work)/|https?://|\d\d:\d\d:\d\d")
@@ -31,7 +46,7 @@ def test_every_source_is_a_notebook() -> None:
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_the_notebook_is_of_its_source(name: str) -> None:
     there, wanted = stored(name), source(name)
-    assert [(cell.cell_type, cell.source) for cell in there.cells] == [
+    assert [(cell.cell_type, cell.source) for cell in there.cells if cell.id != OPENING] == [
         (cell.cell_type, cell.source) for cell in wanted.cells
     ], "run `make notebooks`"
     assert there.metadata == wanted.metadata
@@ -89,6 +104,65 @@ def test_the_page_is_of_the_notebook(name: str) -> None:
     assert there == made.pictures
 
 
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_the_notebook_opens_with_its_finding_and_its_picture(name: str) -> None:
+    cells = stored(name).cells
+    assert cells[0].source.startswith("# ")
+    assert cells[1].id == OPENING
+    assert cells[1].source.startswith("**Finding.**")
+    assert len([cell for cell in source(name).cells if "**Finding.**" in cell.source]) == 1
+    [picture] = cells[1].attachments.values()
+    assert picture["image/png"] in [
+        output.data["image/png"]
+        for cell in cells
+        for output in cell.get("outputs", [])
+        if "image/png" in output.get("data", {})
+    ]
+    assert page(stored(name), name).text.index("![The finding](notebooks/") < 3000
+
+
+def _notebook(*sources: str) -> nbformat.NotebookNode:
+    tags = {"tags": ["finding"]}
+    cells = [
+        nbformat.v4.new_markdown_cell("# Title"),
+        *(nbformat.v4.new_code_cell(one, metadata=tags) for one in sources),
+    ]
+    return nbformat.v4.new_notebook(cells=cells)
+
+
+DRAWS = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"
+
+
+def test_a_picture_is_drawn_whatever_backend_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    made = build.run(_notebook(DRAWS, "from IPython.display import Markdown\nMarkdown('**Finding.** Up.')"))
+    assert lost_pictures(_notebook(DRAWS), made) == []
+    opened = with_opening(made, "some")
+    assert opened.cells[1].source == "**Finding.** Up.\n\n![The finding](attachment:opening.png)"
+    told = page(opened, "some")
+    assert len(told.pictures) == 1  # which stands twice
+    assert told.text.count("(notebooks/some-1.png)") == 2
+
+
+def test_where_a_picture_is_lost_nothing_is_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    without = stored(FIRST)
+    del without.cells[1]
+    drew = next(cell for cell in without.cells if "frontier()" in cell.source)
+    drew.outputs = []
+    assert lost_pictures(stored(FIRST), without) == ["result.frontier()"]
+    assert lost_pictures(_notebook(), _notebook(DRAWS)) == ["plt.show()"]
+    monkeypatch.setattr(build, "run", lambda _: without)
+    monkeypatch.setattr(sys, "argv", ["build", FIRST])
+    before = page_path(FIRST).read_bytes()
+    assert build.main() == 1
+    assert "`result.frontier()`" in capsys.readouterr().err
+    assert page_path(FIRST).read_bytes() == before
+    with pytest.raises(ValueError, match="no picture"):
+        with_opening(without, FIRST)
+
+
 def _check(name: str) -> None:
     """From an empty kernel, in a process of its own: warnings of Jupyter's are not ours."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -98,6 +172,7 @@ def _check(name: str) -> None:
 
 
 def test_a_drift_is_told_by_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "with_opening", lambda made, _: made)
     monkeypatch.setattr(build, "run", lambda _: stored(FIRST))
     assert build.drift(FIRST) == ""
     other = stored(FIRST)
