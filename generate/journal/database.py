@@ -144,6 +144,13 @@ class Journal:
             for *row, answered in self._db.execute(f"SELECT {names}, text IS NOT NULL FROM Answered ORDER BY rowid"):
                 yield Answered(**dict(zip(OUTCOME, row, strict=True)), completion=SILENT if answered else None)
 
+    def token_totals(self) -> tuple[int | None, int | None, float | None]:
+        """The prompt tokens, completion tokens and cost of all answers; None where none is known."""
+        sql = "SELECT SUM(prompt_tokens), SUM(completion_tokens), SUM(cost) FROM Answered"
+        with self._named_errors():
+            prompt, completion, cost = self._db.execute(sql).fetchone()
+        return prompt, completion, cost
+
     def has_no_events(self) -> bool:
         """Whether the journal has no events."""
         return not any(next(self.events(kind), None) for kind in KINDS)

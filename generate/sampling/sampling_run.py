@@ -31,6 +31,7 @@ from generate.engines.base import FAILED, Call, CallFailure, Completion, Engine,
 from generate.engines.several import SeveralEngines
 from generate.journal.database import BEGUN, FOLDER, Journal, differing_key_text
 from generate.journal.events import Answered, Event, Requested
+from generate.journal.progress import ProgressFile, failed_calls
 from generate.journal.queue import BESIDE, JournalQueue, Settled, tokens_of
 from generate.loops.requests import Row, Trace
 from generate.passes.embedding import Embedder
@@ -182,7 +183,7 @@ def run_plan(
         )
         try:
             run.read_journal()
-            run.advance = started(run.samples) if started is not None else no_progress
+            run.advance = run.counting(started(run.samples) if started is not None else no_progress)
             run.run_examples()
             if with_failures:
                 run.take_answers(run.queue.make_failures_final())
@@ -239,6 +240,8 @@ class SamplingRun:
     noted_at: float = 0.0
 
     def __post_init__(self) -> None:
+        currency = self.plan.recipe.engine.options.billed_in
+        self.progress = ProgressFile(self.writer.path, self.plan.recipe.name, self.plan.traces, currency)
         self.queue = JournalQueue(self.journal, f"`{self.writer.path}`", self.opened_engine)
         recipe = self.plan.recipe
         self.services = Services(recipe)
@@ -262,10 +265,29 @@ class SamplingRun:
         silent = self.written["examples"] - self.begun
         if not self.looped:  # what a loop gave no row of is not known from the log
             self.finished = self.written["examples"] & (self.written["traces"] | silent)
+        self.progress.traces = self.samples
+        self.progress.add_tokens(*self.journal.token_totals())
         self.begun |= {about for about, _, _ in self.failed}
         for requested in self.journal.events(Requested):
             self.begun.add(requested.about)
             self.note_service(requested)
+
+    def counting(self, advance: Advance) -> Advance:
+        """A function that counts traces for the progress of the run, and for `advance`."""
+
+        def count(done: float = 1, tokens: int = 0) -> None:
+            self.progress.traces += int(done)
+            advance(done, tokens)
+            if self.progress.is_due():
+                self.write_progress()
+
+        self.write_progress()
+        return count
+
+    def write_progress(self, running: bool = True) -> None:
+        """Say how far the run is, and what failed, in a file that others may read."""
+        passing = [(failure.reason, failure.cause) for _, failure in self.queue.failed]
+        self.progress.write(failed_calls(self.failed.values(), passing), running)
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -292,6 +314,7 @@ class SamplingRun:
         """Count an answered sample."""
         self.seconds[event.pool] = self.seconds.get(event.pool, 0.0) + event.elapsed_s
         self.samples += self.counts_samples(event.pool)
+        self.progress.add_completion(event.completion)
         if event.completion is None:
             self.failed[event.about, event.pool, event.sample] = event.failure or "", event.cause or FAILED
 
@@ -579,6 +602,7 @@ class SamplingRun:
     def close(self) -> None:
         """Let go of the engine, which forgets what is on its way."""
         self.queue.cancel()
+        self.write_progress(running=False)
         for name, engine in self.engines.items():
             with suppress(ThinkbackError, OSError):  # what ended the run is said already
                 self.models.store_record(engine_key(name), engine)

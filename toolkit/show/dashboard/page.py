@@ -44,12 +44,12 @@ def dashboard_page(page: PageData) -> str:
     from toolkit.show.dashboard.charts import charts
 
     script = _page_scripts()
-    vega, style = vega_script(), _read_asset("page.css")
+    vega, style = vega_script(), read_asset("page.css")
     blocks = "\n".join(
         f'<script type="application/octet-stream" id="examples-{number}">{packed}</script>'
         for number, packed in enumerate(page.examples)
     )
-    return Template(_read_asset("page.html")).substitute(
+    return Template(read_asset("page.html")).substitute(
         policy=html.escape(_security_policy((script, vega, CALL), style, page.texts is not None)),
         title=html.escape(page.title), style=style, files=html.escape(page.texts or ""),
         made=f"Made by thinkback {version('thinkback')} from saved results. It loads nothing from elsewhere.",
@@ -61,15 +61,15 @@ def _security_policy(scripts: Sequence[str], style: str, texts: bool) -> str:
     """The page's content security policy: only its own inline parts, by their hashes, and the files of texts are
     allowed.
     """
-    allowed = " ".join(map(_text_hash, scripts)) + " 'self'" * texts
+    allowed = " ".join(map(text_hash, scripts)) + " 'self'" * texts
     return (
-        f"default-src 'none'; script-src {allowed}; style-src {_text_hash(style)}; img-src 'none'; connect-src 'none'; "
+        f"default-src 'none'; script-src {allowed}; style-src {text_hash(style)}; img-src 'none'; connect-src 'none'; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
 def _page_scripts() -> str:
-    return "\n".join(['"use strict";', *(_read_asset(f"{name}.js") for name in SCRIPTS), FIRST])
+    return "\n".join(['"use strict";', *(read_asset(f"{name}.js") for name in SCRIPTS), FIRST])
 
 
 def import_altair() -> None:
@@ -110,9 +110,11 @@ def _compact_json(data: Any) -> str:
     return json.dumps(data, allow_nan=False, separators=(",", ":"), ensure_ascii=True)
 
 
-def _text_hash(text: str) -> str:
+def text_hash(text: str) -> str:
+    """A text's hash as a security policy names it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 
-def _read_asset(name: str) -> str:
+def read_asset(name: str) -> str:
+    """The text of a file of the page's own."""
     return (files("toolkit.show.dashboard") / "assets" / name).read_text(encoding="utf-8")

@@ -75,7 +75,7 @@ def panel_grid(
 
 
 def ticks_on_values(values: Sequence[float], weights: Sequence[float], most: int = 5) -> list[float]:
-    """At most `most` of the `values` for ticks, evenly spaced among them; of several choices those of most weight.
+    """Some of the `values`, at most `most`, evenly spaced among them, for ticks; of several choices the heaviest.
 
     No two are nearer than half of their mean distance. Both lists are (n,), the values distinct and in rising order.
     """
