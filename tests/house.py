@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("toolkit", "generate", "replay", "thinkback")
 COMMANDS = "thinkback.commands"
 LIMITS = {
-    "lines": 98_048, "modules": 452, "modules with one importer": 106, "files in a folder": 20,
-    "imports in a chain": 9, "public names": 2_098,
+    "lines": 100_608, "modules": 463, "modules with one importer": 109, "files in a folder": 20,
+    "imports in a chain": 9, "public names": 2_173,
 }  # fmt: skip
 """Lowered, never raised, unless the commit gives the reason."""
 parsed = cache(ast.parse)

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from replay.policies.suite import Suite, suite
     from replay.runs.compare.curves import curves
     from replay.runs.result.run import check_policies
+    from replay.studies.buzz.report import study_buzz
     from replay.studies.factcheck.report import study_factcheck
     from replay.studies.kit.report import StudyReport
     from replay.studies.latent.report import study_latent
@@ -82,8 +83,8 @@ __all__ = [
     "VerifierReport", "When", "Window", "budgets", "check_policies", "curves", "describe_log", "explain",
     "fit_gate", "fit_verifier", "frontier", "import_any", "import_format", "import_table", "load", "load_gate",
     "load_policies", "load_verifier", "log", "open_log", "plan", "query_log", "recommend", "report", "run",
-    "simulate", "strategies", "study_factcheck", "study_latent", "study_multihop", "study_recovery", "suite",
-    "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
+    "simulate", "strategies", "study_buzz", "study_factcheck", "study_latent", "study_multihop", "study_recovery",
+    "suite",    "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
 ]  # fmt: skip
 
 HOMES = {
@@ -114,6 +115,7 @@ HOMES = {
     "report": "replay.analyses.report.report",
     "simulate": "generate.simulation.grid",
     "strategies": "replay.analyses.strategies.strategies",
+    "study_buzz": "replay.studies.buzz.report",
     "study_factcheck": "replay.studies.factcheck.report",
     "study_latent": "replay.studies.latent.report",
     "study_multihop": "replay.studies.multihop.report",

@@ -3,7 +3,7 @@
 The model of texts. A text has `length` words, about; a share `errors` of them hold one error, which can be seen from a
 known word on, any with equal chance. A share `dense` of the texts make two claims in a sentence, the others one; each
 text needs 1 to `hops` passages to judge a claim. Of five people each acts some words after the error can be seen
-(geometric, 5 on average), in a text without one at its end, and is right with the probability 0.7 or 0.9.
+(geometric, 1 / `late` on average), in a text without one at its end, and is right with the probability 0.7 or 0.9.
 
 The model of a system. Sentences have `every` words; the extractor reads each once its words are there, until it names
 no further claim. Where a claim of the text covers the word that shows the error, it names the error with the
@@ -15,11 +15,16 @@ with 1 confidence is calibrated, with 0 it tells nothing. Each claim is followed
 to its end, and a pass of revision follows on every text, in which half as many errors are named. `sees` is what
 extractor and revisor were shown: of `claims`, the revisor names an error that no claim has named; of `verdicts`, one
 that was not refuted. `pools` have their own parameters on the same texts.
+
+Where `direct` is above 0, a model is asked about the text itself, without checks: once about the whole text, a trace of
+`POOL-direct`, and after each sentence, those of `POOL-prefixes`. It is right with the probability `direct`, on dense
+texts with `dense_loss` less: the prefixes refute from the sentence on that shows the error, or from any where it is
+wrong on a text without one. The verifier `refuted` says how sure it is that something is wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,8 +44,8 @@ AT_ONCE, MOST_ROUNDS = 500, 2**20
 """Texts drawn together, and their rounds: what a text is depends on no other number of texts."""
 PEOPLE = 5
 """People whose buzzes are recorded of each text."""
-LATE = 0.2
-"""Probability with which a person who can see the error acts at the next word."""
+SEASONS = "2024", "2025"
+"""Seasons of the game, in turn, in which people answered."""
 PEOPLE_RIGHT = 0.7, 0.9
 """How often a person is right on a text with an error, and on one without."""
 SPREAD = 4.0
@@ -57,6 +62,7 @@ class TextModel:
     errors: float = setting(0.5, low=0, high=1)
     dense: float = setting(0.5, low=0, high=1)
     hops: int = setting(2, low=1, high=100)
+    late: float = setting(0.2, above=0, high=1)
 
     def __post_init__(self) -> None:
         check(self)
@@ -74,6 +80,8 @@ class CheckingModel:
     rounds: int = setting(4, low=1, high=100)
     calibration: float = setting(1.0, low=0, high=1)
     sees: str = setting("claims", choices=("claims", "verdicts"))
+    direct: float = setting(0.0, low=0, high=1)
+    dense_loss: float = setting(0.0, low=0, high=1)
 
     def __post_init__(self) -> None:
         check(self)
@@ -124,7 +132,12 @@ def _table_parts(
             _checks_table(ids, pool, drawn, np.random.default_rng([seed, number, place]), model)
             for place, (pool, model) in enumerate(pools.items(), 1)
         ]
-        yield {"examples": _examples_table(ids, first, drawn), "checks": pl.concat(checks)}
+        verdicts = [
+            _verdict_traces(ids, pool, drawn, np.random.default_rng([seed, number, place, 1]), model)
+            for place, (pool, model) in enumerate(pools.items(), 1)
+            if model.direct > 0
+        ]
+        yield {"examples": _examples_table(ids, first, drawn), "checks": pl.concat(checks), **_verdict_tables(verdicts)}
 
 
 def _draw_texts(rng: np.random.Generator, texts: int, model: TextModel) -> DrawnTexts:
@@ -133,7 +146,7 @@ def _draw_texts(rng: np.random.Generator, texts: int, model: TextModel) -> Drawn
     first = np.where(error, 1 + np.floor(rng.random(texts) * length).astype(np.int64), 0)
     density = np.where(rng.random(texts) < model.dense, 2, 1)
     hops = rng.integers(1, model.hops + 1, texts)
-    acts = np.where(error, first, length)[:, None] + rng.geometric(LATE, (texts, PEOPLE))
+    acts = np.where(error, first, length)[:, None] + rng.geometric(model.late, (texts, PEOPLE))
     right = rng.random((texts, PEOPLE)) < np.where(error, *PEOPLE_RIGHT)[:, None]
     return DrawnTexts(length, error, first, density, hops, np.minimum(acts, length[:, None]), right)
 
@@ -151,6 +164,7 @@ def _examples_table(ids: pl.Series, first: int, drawn: DrawnTexts) -> pl.DataFra
         "human_corrects": drawn.corrects[:count].tolist(),
         "density": np.where(drawn.density > 1, "dense", "sparse")[:count],
         "hops": drawn.hops[:count].astype(np.int32),
+        "season": [SEASONS[one % 2] for one in range(first, first + count)],
     }, schema_overrides={"human_positions": pl.List(pl.Int32)}).with_columns(
         gold_position=pl.when("gold_error").then("gold_position")
     )  # fmt: skip
@@ -275,3 +289,52 @@ def _draw_verdicts(
     confidence = np.where(wrong, confidences[True], confidences[False])
     mean = np.where(wrong, *_right_share_by_error(model).values())
     return confidence, luck < mean + model.calibration * (confidence - mean)
+
+
+def _verdict_traces(
+    ids: pl.Series, pool: str, drawn: DrawnTexts, rng: np.random.Generator, model: CheckingModel
+) -> pl.DataFrame:
+    """What a model says of each text as a whole, and of its growing beginning after each sentence."""
+    texts = len(drawn.length)
+    share = np.where(drawn.density == 2, max(model.direct - model.dense_loss, 0.0), model.direct)
+    right = rng.random((2, texts)) < share
+    units = -(-drawn.length // model.every)
+    first_unit = np.where(drawn.error, -(-drawn.first // model.every), 1 + np.floor(rng.random(texts) * units)).astype(
+        int
+    )
+    last = np.arange(1, int(units.max()) + 1)
+    text, number = np.nonzero((last <= units[:, None])[: len(ids)])
+    refutes = right[1] == drawn.error
+    frames = []
+    for form, row, position, refuted in (
+        ("direct", np.arange(len(ids)), None, (right[0] == drawn.error)[: len(ids)]),
+        ("prefixes", text, np.minimum((number + 1) * model.every, drawn.length[text]),
+         refutes[text] & (number + 1 >= first_unit[text])),
+    ):  # fmt: skip
+        frames.append(
+            pl.DataFrame({
+                "example_id": ids.gather(row),
+                "sample_index": (row * 0 if position is None else number).astype(np.int32),
+                "position": None if position is None else position.astype(np.int32),
+                "refuted": refuted, "correct": refuted == drawn.error[row],
+                "prompt_tokens": (2 * (drawn.length[row] if position is None else position)).astype(np.int32),
+            }, schema_overrides={"position": pl.Int32}).with_columns(pool=pl.lit(f"{pool}-{form}"))
+        )  # fmt: skip
+    return pl.concat(frames).with_columns(
+        trace_id=pl.format("{}/{}/{}", "example_id", "pool", "sample_index"),
+        action=pl.lit("solve"), model=pl.lit("simulated"), completion_tokens=pl.lit(5, pl.Int32),
+        answer=pl.when("refuted").then(pl.lit("refuted")).otherwise(pl.lit("supported")),
+        latency_s=pl.lit(0.5, pl.Float32), finalizer_used=pl.lit(value=False),
+    )  # fmt: skip
+
+
+def _verdict_tables(verdicts: Sequence[pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables of what was asked about whole texts, none where nothing was."""
+    if not verdicts:
+        return {}
+    traces = pl.concat(verdicts)
+    score = pl.when("refuted").then(0.9).otherwise(0.1)
+    return {
+        "traces": traces.drop("refuted"),
+        "verifications": traces.select("trace_id", "example_id", verifier=pl.lit("refuted"), score=score),
+    }

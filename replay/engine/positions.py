@@ -51,14 +51,14 @@ def expected_wins(examples: pl.DataFrame, position: np.ndarray, correct: np.ndar
 
     An answer beats those who had not answered rightly before it; who answers at the same word had not.
     """
-    row, place, right = _human_buzzes(examples)
+    row, place, right = human_buzzes(examples)
     people = np.bincount(row, minlength=len(position))
     before = np.bincount(row, weights=right & (place < position[row]), minlength=len(position))
     share = np.divide(people - before, people, out=np.full(len(position), np.nan), where=people > 0)
     return np.where(np.isnan(position), np.nan, share * correct)
 
 
-def _human_buzzes(examples: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def human_buzzes(examples: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The recorded people, (N,) each: the row of the example, the words that they had seen, and whether they were
     right.
     """

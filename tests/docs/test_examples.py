@@ -34,7 +34,8 @@ ROOT = Path(__file__).resolve().parents[2]
 OF_NOTEBOOKS = "<!-- made of notebooks/"
 """How the pages of notebooks begin; tests/notebooks runs these."""
 LONGEST = {
-    "cli.md", "cookbook.md", "dashboard.md", "factcheck.md", "latent-study.md", "multihop-study.md", "policies.md",
+    "buzz-study.md", "cli.md", "cookbook.md", "dashboard.md", "factcheck.md", "latent-study.md", "multihop-study.md",
+    "policies.md",
     "python.md", "reading.md", "results.md", "thinking-again.md", "your-file.md", "your-policies.md",
 }  # fmt: skip
 """Pages whose examples take more than three seconds of the ten minutes that the quick tests have, but the README."""

@@ -56,6 +56,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "transfer_report": (tb.transfer_report, {"log": None, "gate": "gate.json"}),
     "surrogate_weights": (tb.surrogate_weights, {"log": None, "policy": GUIDED}),
     "report": (tb.report, {"log": None, "policies": [VOTE]}),
+    "study_buzz": (tb.study_buzz, {"log": None}),
     "study_factcheck": (tb.study_factcheck, {"log": None}),
     "study_latent": (tb.study_latent, {"log": None}),
     "study_multihop": (tb.study_multihop, {"log": None}),

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from replay.studies.kit.report import StudyReport
+from replay.studies.kit.runs import joint_cells
 from replay.studies.multihop.report import study_multihop
-from replay.studies.multihop.runs import joint_cells
 from replay.studies.multihop.selection import BOUND, IDEAL, SINGLE_SHOT
 from tests.studies.multihop import cells
 from toolkit.log import write_log

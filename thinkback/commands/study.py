@@ -10,6 +10,7 @@ from typing import Any
 from thinkback.options import takes
 
 STUDIES = {
+    "buzz": "replay.studies.buzz.report:study_buzz",
     "factcheck": "replay.studies.factcheck.report:study_factcheck",
     "latent": "replay.studies.latent.report:study_latent",
     "multihop": "replay.studies.multihop.report:study_multihop",

@@ -4,6 +4,7 @@ from toolkit.stats.curves.arrays import (
     Interval,
     PairedInterval,
     interval,
+    intervals,
     paired_interval,
     paired_reduction,
     simultaneous_level,
@@ -17,7 +18,7 @@ from toolkit.stats.metrics.resamples import Settings, check_margin, rules_out_lo
 
 __all__ = [
     "AucIntervals", "Interval", "OutcomeBlock", "PairedInterval", "Settings", "Summary", "auc", "auc_intervals",
-    "auc_within", "aucs_by_group", "check_margin", "differences", "interval", "newcombe", "paired_interval",
-    "paired_reduction", "resampled_metric", "rules_out_loss", "settings_of", "simultaneous_level", "summarise",
-    "unit_numbers", "wilson",
+    "auc_within", "aucs_by_group", "check_margin", "differences", "interval", "intervals", "newcombe",
+    "paired_interval", "paired_reduction", "resampled_metric", "rules_out_loss", "settings_of",
+    "simultaneous_level", "summarise", "unit_numbers", "wilson",
 ]  # fmt: skip

@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 
 from replay.runs.explain.explain import explain
+from replay.studies.kit.runs import mean_cell
 from replay.studies.multihop.chains import CHAINS, FAIR_LIKE, SINGLE, AnswerPool, Answers, is_contained
 from replay.studies.multihop.retrieval import FAIR, MEASURE, SUNAR, Retrieval
-from replay.studies.multihop.runs import mean_cell
 from replay.studies.multihop.selection import BEST, LISTWISE, MAJORITY, SINGLE_SHOT, Selection, Way
 from toolkit.answers.forms import text_forms
 from toolkit.log import Log, collect

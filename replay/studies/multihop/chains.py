@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from replay.studies.multihop.runs import example_units, joint_cells, mean_cell
+from replay.studies.kit.runs import example_units, joint_cells, mean_cell
 from toolkit.answers.judging import MEASURES, judge, measure_answers
 from toolkit.log import Log, collect
 from toolkit.show import IntervalCell

@@ -16,7 +16,7 @@ import polars as pl
 
 from replay.data.contents import Contents
 from replay.kinds.retrieve import Retrieve
-from replay.studies.multihop.runs import StudyRun, replay_covered_policies
+from replay.studies.kit.runs import StudyRun, replay_covered_policies
 from toolkit.log import Log, collect
 from toolkit.rounds.ranking import Entropy, RoundRanking
 from toolkit.settings import from_table

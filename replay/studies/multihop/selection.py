@@ -13,8 +13,8 @@ from replay.data.contents import Contents, read_contents
 from replay.kinds.oracle import Oracle
 from replay.kinds.sample import Sample
 from replay.policies.base import Policy
+from replay.studies.kit.runs import StudyRun, mean_cell, replay_covered_policies
 from replay.studies.multihop.chains import CHAINS, GOLD, SINGLE, AnswerPool, Answers
-from replay.studies.multihop.runs import StudyRun, mean_cell, replay_covered_policies
 from toolkit.log import Log, collect
 from toolkit.show import IntervalCell
 from toolkit.stats import Settings

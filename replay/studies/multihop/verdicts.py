@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
 
+from replay.studies.kit.runs import Pair, joint_cells
 from replay.studies.kit.verdicts import (
     Answer,
     Finding,
@@ -26,7 +27,6 @@ from replay.studies.multihop.retrieval import (
     SUNAR,
     Retrieval,
 )
-from replay.studies.multihop.runs import Pair, joint_cells
 from replay.studies.multihop.selection import (
     BEST,
     BOUND,

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from replay.studies.kit.cells import interval_cell
+from replay.studies.kit.runs import StudyRun, joint_cells, mean_cell
 from replay.studies.multihop.chains import CHAINS, AnswerPool, Answers
-from replay.studies.multihop.runs import StudyRun, joint_cells, mean_cell
 from replay.studies.multihop.selection import BEST, LISTWISE, SINGLE_SHOT, Selection, Way
 from toolkit.errors import require_known
 from toolkit.log import Log, collect, source_parts

@@ -1,4 +1,4 @@
-"""Runs of the study: policies that a log can serve, replayed together, with what others lack; differences at once."""
+"""Runs of a study: policies that a log can serve, replayed together, with what others lack; differences at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from replay.studies.kit import cells
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
 from toolkit.show import IntervalCell
-from toolkit.stats import Settings, interval, paired_interval, simultaneous_level, unit_numbers
+from toolkit.stats import Settings, interval, intervals, paired_interval, simultaneous_level, unit_numbers
 from toolkit.stats.limits.intervals import ResampledValues
 
 _MOST_RESAMPLES = 10_000
@@ -96,9 +96,15 @@ class StudyRun:
         return np.zeros(0, int) if self.result is None else example_units(self.result.examples.sort("example_id"))
 
     def values(self, policy: str, column: str = "correct") -> np.ndarray:
-        """Returns an outcome column of a policy (E,), in the order of `ids`."""
+        """Returns an outcome column of a policy (E,), in the order of `ids`; all NaN where no policy has it."""
         rows = self._outcomes.filter(pl.col("policy") == policy)
+        if column not in rows.columns:
+            return np.full(len(rows), np.nan)
         return rows[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+    def texts(self, policy: str, column: str) -> pl.Series:
+        """Returns an outcome column of a policy (E,) as texts, such as its answers, in the order of `ids`."""
+        return self._outcomes.filter(pl.col("policy") == policy)[column].cast(pl.String)
 
 
 def example_units(examples: pl.DataFrame) -> np.ndarray:
@@ -130,6 +136,15 @@ def mean_cell(values: np.ndarray, unit: np.ndarray, settings: Settings, scale: f
     if not len(values) or np.isnan(values).all():
         return None
     return cells.interval_cell(interval(values, cluster=unit, settings=settings), scale)
+
+
+def mean_cells(
+    columns: Mapping[str, np.ndarray], unit: np.ndarray, settings: Settings, scale: float = 100.0
+) -> dict[str, IntervalCell | None]:
+    """Returns the mean of each column (E,) with its interval, times `scale`; None where it has no value."""
+    known = {name: values for name, values in columns.items() if len(values) and not np.isnan(values).all()}
+    means = intervals(known, cluster=unit, settings=settings) if known else {}
+    return {name: cells.interval_cell(means.get(name), scale) for name in columns}
 
 
 def joint_cells(

@@ -1,0 +1,345 @@
+"""The study's tables on acting: when, at what cost, how the trade of errors found for false alarms runs, and people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from replay.studies.buzz.acts import Acts, errors_by_deviation, kappa
+from replay.studies.buzz.cases import RULES
+from replay.studies.buzz.claims import PARTS, TIMING, mean_by_text, same_claims
+from replay.studies.buzz.people import wins_of
+from replay.studies.buzz.published import published_cost, published_people, published_timing
+from replay.studies.buzz.study import BEST, BuzzStudy, Variant
+from replay.studies.buzz.tables import (
+    ACCURACY,
+    DATASET,
+    TABLE_1,
+    TABLE_2,
+    TABLE_3,
+    TABLE_4,
+    TABLE_5,
+    TABLE_6,
+    TABLE_7,
+    TABLE_8,
+    TABLE_9,
+    cell_of,
+)
+from replay.studies.buzz.verdicts import VERDICTS, timed_pairs
+from replay.studies.kit.cells import interval_cell, unlogged_note
+from replay.studies.kit.sheet import Captions, Column, Gap, Row, Sheet, Value, intervals, numbers, with_published, words
+from toolkit.show import IntervalCell, Number, TableColumn
+
+SHARES = (
+    ("within_20", "|Δ| ≤ 20 %"), ("within_40", "|Δ| ≤ 40 %"), ("by_20", "Δ ≤ 20 %"), ("by_40", "Δ ≤ 40 %"),
+    ("premature", "Δ < 0"),
+)  # fmt: skip
+"""Shares of found errors by when it acted, with their headings."""
+LIMITS = tuple(round(-0.4 + 0.1 * step, 1) for step in range(15))
+"""Limits on Δ of the curve of errors found by then."""
+COSTS = (
+    ("serial_calls", "serial calls"), ("calls", "calls"), ("queries", "searches"), ("prompt_tokens", "prompt tokens"),
+    ("completion_tokens", "completion tokens"), ("latency_s", "seconds"), ("busy_s", "seconds, all claims added"),
+)  # fmt: skip
+"""Costs of a text, by outcome column."""
+_KNOWN = ("within_20", "within_40")
+
+
+# ---- when ----
+
+
+def timed_methods(study: BuzzStudy) -> list[Variant]:
+    """Returns the methods that found errors at a known Δ, the main one's backbone first."""
+    there = [one for one in (*study.methods, *study.variants) if study.acts(one.name).timed.any()]
+    return list({one.name: one for one in there}.values())
+
+
+def _timing_rows(study: BuzzStudy) -> Iterator[Row]:
+    methods, main = timed_methods(study), study.systems.main.name
+    gaps = study.gaps(timed_pairs([one.name for one in methods if one.name != main], study))
+    for one in methods:
+        acts = study.acts(one.name)
+        timing = acts.timing()
+        deviation = acts.deviation[acts.timed]
+        values: dict[str, Value] = {
+            **study.means(timing),
+            "median": study.run.cell(one.name, "median_deviation", 100) or cell_of(100 * np.median(deviation)),
+            "found": float(np.nansum(acts.finds)), "timed": float(acts.timed.sum()),
+            "texts": float((study.texts.error == 1).sum()), "gap": gaps.get(one.name),
+        }  # fmt: skip
+        published = published_timing(study.published) if one.name == main else {}
+        yield Row((one.name,), None, values, published)
+
+
+def _timing_columns(parts: Sequence[BuzzStudy]) -> Iterator[Column]:
+    yield from (numbers("texts with an error", "texts", 0), numbers("found", "found", 0), numbers("with Δ", "timed", 0))
+    yield intervals("mean Δ %", "deviation", 1, signed=True)
+    yield intervals("median Δ %", "median", 1, signed=True)
+    for key, heading in SHARES:
+        column = intervals(f"{heading}, %", key, 1)
+        yield with_published(column, key, f"published {heading}", f"published_{key}") if key in _KNOWN else column
+    yield intervals("mean Δ minus the system's, points", "gap", 1, signed=True, drop=1)
+
+
+TIMING_TABLE = Sheet[BuzzStudy](
+    "timing", "When methods act that found the error", ("method",), lambda parts: list(_timing_columns(parts)),
+    _timing_rows,
+    ("Δ = (the word at which it acts − the word that first shows the error) / words of the text, in percent. Shares "
+     "are of the found errors with a known Δ; differences of the texts on which both found it, at once for all rows. "
+     "The paper does not give its denominator: 61, 122, 141 and 183 right answers fit both of its shares.",),
+    DATASET, optional=True,
+)  # fmt: skip
+
+
+def deviation_curve(study: BuzzStudy, method: Variant) -> dict[float, IntervalCell | None]:
+    """Returns how many errors a method finds at most so late, in percent of texts with an error, by the limit on Δ."""
+    columns = dict(errors_by_deviation(study.acts(method.name), study.texts, LIMITS))
+    means = study.once(("found", method.name), lambda: study.means({f"{at}": one for at, one in columns.items()}))
+    return {at: means[f"{at}"] for at in columns}
+
+
+def _by_deviation_rows(study: BuzzStudy) -> Iterator[Row]:
+    for one in timed_methods(study):
+        for limit, cell in deviation_curve(study, one).items():
+            yield Row((one.name, 100 * limit), None, {"found": cell})
+
+
+BY_DEVIATION = Sheet[BuzzStudy](
+    "by_deviation", "Errors found by Δ", ("method", TableColumn("Δ at most, %", Number(0), "limit")),
+    (intervals("found %", "found", 1),), _by_deviation_rows,
+    ("Of all texts with an error at a known word: how many are found at most so late.",), DATASET, optional=True,
+    printed=False,
+)  # fmt: skip
+
+
+def _cost_rows(study: BuzzStudy) -> Iterator[Row]:
+    for one in (*study.methods, *(v for v in study.variants if not v.is_pool)):
+        columns = {key: study.run.values(one.name, key) for key, _ in COSTS}
+        means = study.means({key: column for key, column in columns.items() if not np.isnan(column).any()}, 1.0)
+        for key, heading in COSTS:
+            column = columns[key]
+            if np.isnan(column).all():
+                continue
+            whole = key in means
+            values: dict[str, Value] = {
+                "mean": means.get(key),
+                "spread": float(np.std(column, ddof=1)) if whole and len(column) > 1 else None,
+            }  # fmt: skip
+            is_main = one.name == study.systems.main.name
+            yield Row((one.name, heading), None, values, published_cost(study.published, key) if is_main else {})
+
+
+TABLE_A_5 = Sheet[BuzzStudy](
+    "table_a_5", "Costs of a text", ("method", "quantity"),
+    (with_published(intervals("mean", "mean", 2, significant=3), "mean", "published", "published"),
+     with_published(numbers("standard deviation over texts", "spread", 2), "spread", "published ±",
+                    "published_spread")),
+    _cost_rows,
+    ("The interval is of the mean, the standard deviation tells how much texts differ. Of checks all claims are paid "
+     "to the end of the stream, as the system ran; serial calls take claims of one position side by side.",),
+    DATASET, "A.5", optional=True,
+)  # fmt: skip
+
+
+# ---- thresholds, caps, a text that does not wait ----
+
+
+def _sweep_values(study: BuzzStudy, name: str) -> dict[str, Value]:
+    run = study.sweep
+    values: dict[str, Value] = {
+        key: run.cell(name, key, 100) for key in ("found", "false_alarm", "accuracy", "deviation", "within_20")
+    }
+    return values | {"calls": run.cell(name, "calls")}
+
+
+def swept_settings(study: BuzzStudy) -> Iterator[tuple[str, float, str]]:
+    """Yields key, value and policy of every setting of the frontier; of confidences only where some are logged."""
+    for key in ("confidence", "patience", "max_claims", "max_rounds"):
+        names = study.swept_names(key)
+        if key == "confidence" and study.main_acts is not None:
+            logged = study.claims(study.systems.main).frame["confidence"].is_not_null().any()
+            names = names if logged else {}
+        yield from ((key, value, name) for value, name in names.items())
+
+
+def _frontier_rows(study: BuzzStudy) -> Iterator[Row]:
+    for key, value, name in swept_settings(study):
+        learnt = key == "confidence" and value == study.learnt_threshold
+        yield Row((key, value), None, _sweep_values(study, name) | {"chosen": "yes" if learnt else ""})
+
+
+_ACTING = (
+    intervals("found %", "found", 1), intervals("false alarms %", "false_alarm", 1), ACCURACY,
+    intervals("mean Δ %", "deviation", 1, signed=True), intervals("|Δ| ≤ 20 %, %", "within_20", 1, drop=1),
+    numbers("calls", "calls", 1, drop=1),
+)  # fmt: skip
+FRONTIER = Sheet[BuzzStudy](
+    "frontier", "Errors found against false alarms", ("setting", TableColumn("value", Number(2), "value")),
+    (*_ACTING, words("chosen on dev", "chosen")), _frontier_rows,
+    ("One setting at a time: the least confidence of a refutation that counts, how many claims must be refuted, claims "
+     "of a text, rounds of a claim. It stops at the act, so calls fall with the settings on the same texts alone.",),
+    DATASET, optional=True,
+)  # fmt: skip
+
+
+def _clock_rows(study: BuzzStudy) -> Iterator[Row]:
+    run, names = study.sweep, [name for name in study.speeds if study.sweep.has(name)]
+    if len(names) < 2 or "waits" not in names or run.cell("waits", "deviation") is None:
+        return
+    gaps = run.differences("deviation", [(name, "waits") for name in names if name != "waits"], 100)
+    for name in names:
+        yield Row((name,), None, _sweep_values(study, name) | {"gap": gaps.get((name, "waits"))})
+
+
+CLOCK = Sheet[BuzzStudy](
+    "clock", "What being slow costs", ("text",),
+    (*_ACTING[:5], intervals("mean Δ minus waiting, points", "gap", 1, signed=True)), _clock_rows,
+    ("Where the text goes on, it acts at the words heard when the round of the act is done.",), DATASET, optional=True,
+)  # fmt: skip
+CALIBRATION = Sheet[BuzzStudy](
+    "calibration", "Whether confidences tell how often verdicts are right", ("verdicts",),
+    (numbers("claims", "claims", 0, value=lambda one: one.n),
+     numbers("right %", "rate", 1, value=lambda one: 100 * one.rate),
+     numbers("mean confidence %", "score", 1, value=lambda one: 100 * one.score),
+     numbers("AUC %", "auc", 1, value=lambda one: None if np.isnan(one.auroc) else 100 * one.auroc),
+     intervals("Brier", "brier", 3, value=lambda one: interval_cell(one.brier)),
+     intervals("calibration error", "ece", 3, value=lambda one: interval_cell(one.ece))),
+    lambda study: (Row((name,), one) for name, one in study.calibrations),
+    ("Of decided claims: a verdict is right by the claim's own label, a refutation else by whether the claim names the "
+     "error. Intervals by text.",),
+    DATASET, optional=True,
+)  # fmt: skip
+
+
+# ---- two pools, and the best in hindsight ----
+
+
+def _agreement_rows(study: BuzzStudy) -> Iterator[Row]:
+    main, acts = study.systems.main, study.main_acts
+    for one in (one for one in study.methods if acts is not None and one.name != main.name):
+        assert acts is not None
+        other = study.acts(one.name)
+        values: dict[str, Value] = {
+            "kappa": kappa(acts.acted, other.acted),
+            **study.means({
+                "agree": (acts.acted == other.acted).astype(float), "right": acts.right * other.right,
+                "first": acts.right * (1 - other.right), "second": (1 - acts.right) * other.right,
+            }),
+        }  # fmt: skip
+        if one.system.checks:
+            same = same_claims(study.claims(main), study.claims(one.system))
+            values |= {"claims": float(len(same)), "claims_agree": study.mean(mean_by_text(same, "agree", study.texts))}
+        yield Row((one.name,), None, values)
+
+
+AGREEMENT = Sheet[BuzzStudy](
+    "agreement", "Verdicts of the system and of another", ("other",),
+    (intervals("agree %", "agree", 1), numbers("κ", "kappa", 2), intervals("both right %", "right", 1),
+     intervals("the system alone %", "first", 1), intervals("the other alone %", "second", 1),
+     numbers("same claims", "claims", 0), intervals("of these agree %", "claims_agree", 1)),
+    _agreement_rows,
+    ("Verdicts on texts; same claims: of a text, in the same words, the mean over texts that have any.",), DATASET,
+    optional=True,
+)  # fmt: skip
+
+
+def headroom_cells(study: BuzzStudy, acts: Acts) -> dict[str, IntervalCell | None]:
+    """Returns what a method lacks to the best in hindsight by part, in percent of texts with an error; `timing` in
+    points of Δ.
+    """
+    parts = study.claims(study.systems.main).headroom_parts(acts, study.acts(BEST))
+    return study.means({"gap": 1 - acts.finds, **parts})
+
+
+def _headroom_rows(study: BuzzStudy) -> Iterator[Row]:
+    if study.main_acts is None or not study.run.has(BEST) or np.isnan(study.main_acts.finds).all():
+        return
+    main = study.systems.main.name
+    for name in (main, *(one.name for one in study.variants if not one.is_pool)):
+        acts, best = study.acts(name), study.acts(BEST)
+        values: dict[str, Value] = {**headroom_cells(study, acts), "best": study.mean(best.finds)}
+        yield Row((name,), None, values)
+
+
+HEADROOM = Sheet[BuzzStudy](
+    "headroom", "What is lost to the best act in hindsight", ("method",),
+    (intervals("not found %", "gap", 1), *(intervals(f"{part} %", part, 1) for part in PARTS),
+     intervals("later or earlier, points of Δ", TIMING, 1, signed=True), intervals("best finds %", "best", 1)),
+    _headroom_rows,
+    ("Of texts with an error. not found = extraction (no claim names the error) + search (no round decided the claim "
+     "that does) + verdict (it was supported, or another was refuted). The best in hindsight acts on a claim that "
+     "names the error, nearest to the word that first shows it; it sees gold. Timing is |Δ| less that of the best "
+     "where both find it.",),
+    DATASET, optional=True,
+)  # fmt: skip
+
+
+# ---- people ----
+
+
+def _people_rows(study: BuzzStudy) -> Iterator[Row]:
+    people, acts, texts = study.people, study.main_acts, study.texts
+    if people is None or acts is None:
+        return
+    right = np.where(texts.error == 1, acts.finds, acts.right)
+    wins = wins_of(texts, acts)
+    groups = {"all": people.there} | {name: on & people.there for name, on in texts.groups(study.setting.by).items()}
+    for name, on in groups.items():
+        if not on.any():
+            continue
+        mine = {
+            key: np.where(on, column, np.nan)
+            for key, column in (("any", people.any), ("share", people.share), ("system", right), ("wins", wins),
+                                ("people_deviation", people.deviation), ("deviation", acts.deviation))
+        }  # fmt: skip
+        gaps = {
+            "gap": study.gaps({0: (mine["system"], mine["any"])}).get(0),
+            "sooner": study.gaps({0: (mine["deviation"], mine["people_deviation"])}).get(0),
+        }
+        both = ~np.isnan(mine["deviation"] + mine["people_deviation"])
+        values: dict[str, Value] = {
+            "texts": float(on.sum()), "both": float(both.sum()), **gaps, **study.means(mine),
+        }  # fmt: skip
+        yield Row((name,), None, values, published_people(study.published, name))
+
+
+PEOPLE = Sheet[BuzzStudy](
+    "people", "People on the same texts", ("group",),
+    (numbers("texts", "texts", 0),
+     with_published(intervals("someone right %", "any", 1), "any", "published %", "published"),
+     intervals("one of them right %", "share", 1), intervals("system right %", "system", 1),
+     intervals("system minus someone, points", "gap", 1, signed=True),
+     with_published(intervals("Δ of people %", "people_deviation", 1, signed=True), "people_deviation",
+                    "published Δ %", "published_deviation"),
+     intervals("Δ of the system %", "deviation", 1, signed=True), numbers("both found", "both", 0),
+     intervals("its Δ minus theirs, points", "sooner", 1, signed=True), intervals("expected wins %", "wins", 1)),
+    _people_rows,
+    ("someone right: as a show counts, the earliest right answer. The system is right where it finds the error, or "
+     "does not act on a text without one. Δ is of the earliest right answer; differences of Δ where both are right. "
+     "Expected wins, of texts with an error: the share of people who were not right before it, 0 where it does not "
+     "find it. The paper does not print its own Δ beside that of people.",),
+    DATASET, optional=True,
+)  # fmt: skip
+CASES = Sheet[BuzzStudy](
+    "cases", "The texts of figure 1, by rule", ("case",),
+    (numbers("texts", "count", 0), numbers("of", "of", 0), intervals("share %", "share", 1),
+     words("drawn", "example"), words("rule", "rule", drop=2)),
+    lambda study: (
+        Row((one.kind,), values={"count": float(one.count), "of": float(one.of), "share": one.share,
+                                 "example": one.example, "rule": RULES[one.kind]})
+        for one in study.cases.cases
+    ),
+    ("`cases.csv` and the end of `report.md` have their rounds.",), DATASET, optional=True,
+)  # fmt: skip
+SHEETS = (
+    VERDICTS, TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5, TABLE_6, TABLE_7, TABLE_8, TABLE_9, TIMING_TABLE,
+    BY_DEVIATION, TABLE_A_5, FRONTIER, CLOCK, CALIBRATION, AGREEMENT, HEADROOM, PEOPLE, CASES,
+)  # fmt: skip
+"""Every table, in the order of the report."""
+
+
+def captions_of(studies: Sequence[BuzzStudy]) -> Captions[BuzzStudy]:
+    """Returns what stands above and below all tables."""
+    gap = Gap(unlogged_note("calls or tokens", "row"), frozenset({"calls", "mean"}))
+    return Captions(simulated=any(study.simulated for study in studies), gaps=lambda sheet, parts: [gap])

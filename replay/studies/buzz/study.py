@@ -1,0 +1,380 @@
+"""What is computed on each data set of a log of checks (DIVER 2026)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import polars as pl
+
+from replay.data.conditions import (
+    examples_where,
+    ids_where_or_none,
+    in_dataset,
+    read_examples,
+    refuse_overlap,
+    report_condition,
+)
+from replay.data.contents import Contents, read_contents
+from replay.kinds.buzz import BestBuzz, Buzz
+from replay.policies.base import Policy
+from replay.studies.buzz.acts import Acts, Texts, acts_of
+from replay.studies.buzz.cases import Cases, choose_cases
+from replay.studies.buzz.claims import Claims, calibrations, read_claims
+from replay.studies.buzz.people import People, read_people
+from replay.studies.buzz.published import WORK
+from replay.studies.buzz.systems import DIRECT, System, Systems, policy_of, read_systems, scored_pools
+from replay.studies.kit.published import PublishedDataset, published_name
+from replay.studies.kit.runs import StudyRun, joint_cells, mean_cell, mean_cells, replay_covered_policies
+from toolkit.log import Log
+from toolkit.show import IntervalCell
+from toolkit.stats import Settings
+from toolkit.stats.curves.calibration import ClusteredCalibration
+
+Computed = TypeVar("Computed")
+NO_REVISION, ONE_ROUND, BEST = "no revision", "one round", "best in hindsight"
+EXTRACTIONS: Mapping[str, Mapping[str, Any]] = {
+    "CE-1": {}, "CE-2": {"max_claims": {"per_unit": 5}}, "CE-3": {"max_claims": {"words_per": 4}},
+    "CE-4": {"max_claims": {"per_entity": 3}},
+}  # fmt: skip
+REVISIONS: Mapping[str, Mapping[str, Any]] = {
+    "REV-1": {"revisions": 4}, "REV-2": {"revisions": {"slack": 15}},
+    "REV-3": {"revisions": {"words_per": 4, "discount": 1.0}},
+}  # fmt: skip
+"""Rules of extraction and of revision (appendix A.6), with the paper's settings."""
+PAPER = "CE-1 + REV-1"
+"""The pair that the paper chose."""
+CONFIDENCES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+SWEPT: Mapping[str, Sequence[float]] = {
+    "confidence": CONFIDENCES, "patience": (1, 2, 3, 4), "max_claims": (1, 2, 4, 8, 16), "max_rounds": (1, 2, 3),
+}  # fmt: skip
+"""Settings of the frontier, by the policy's key."""
+DEV_RESAMPLES = 200
+"""Resamples of what is only chosen on dev."""
+
+
+@dataclass(frozen=True)
+class BuzzSetting:
+    """The settings of the study. `pool` is the main one of checks, `other` that whose errors and verdicts stand beside;
+    `dev` the condition of the texts that choices are made on; `by` the column whose groups of people are told apart;
+    `speed` the words a second of a text that does not wait; `margin` the loss of accuracy that verdicts tolerate.
+    """
+
+    where: str | None = None
+    dev: str | None = None
+    pool: str | None = None
+    other: str | None = None
+    by: str = "season"
+    speed: float = 2.5
+    margin: float = 0.01
+    published: tuple[PublishedDataset, ...] = ()
+    settings: Settings = Settings()  # noqa: RUF009 -- frozen
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method as a row of tables: the policy's `name`, its `label`, and whether it is another pool or a policy."""
+
+    name: str
+    label: str
+    system: System
+    is_pool: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class BuzzStudy:
+    """The results on one data set. `where` names its texts, `dev` those that choices are made on; `published` is the
+    paper's data set whose numbers stand beside.
+    """
+
+    dataset: str
+    log: Log
+    contents: Contents = field(repr=False)
+    setting: BuzzSetting
+    where: str
+    dev: str | None
+    systems: Systems
+    published: str | None
+
+    @property
+    def simulated(self) -> bool:
+        return self.log.simulated
+
+    def _replay(self, policies: Sequence[Policy], on_dev: bool = False) -> StudyRun:
+        settings = self.setting.settings
+        if on_dev:
+            settings = replace(settings, resamples=min(settings.resamples, DEV_RESAMPLES))
+        where = self.dev if on_dev else self.where
+        return replay_covered_policies(self.log, self.contents, policies, where=where, settings=settings)
+
+    # ---- methods ----
+
+    @cached_property
+    def _method_policies(self) -> list[Policy]:
+        scored = scored_pools(self.log)
+        return [policy_of(system, scored) for system in self.systems.every]
+
+    @cached_property
+    def run(self) -> StudyRun:
+        """The run of every method, of the main one without a part, and of the best time to act in hindsight."""
+        pool = self.systems.main.pool
+        further: list[Policy] = [
+            Buzz(name=NO_REVISION, pool=pool, revisions=0, to_end=True),
+            Buzz(name=ONE_ROUND, pool=pool, max_rounds=1, to_end=True),
+            BestBuzz(name=BEST, pool=pool),
+        ]
+        return self._replay([*self._method_policies, *further])
+
+    @cached_property
+    def texts(self) -> Texts:
+        """The texts on which all methods are compared."""
+        columns = ["question", "length", "gold_error", "gold_position", "human_position", "human_correct",
+                   "human_positions", "human_corrects", "density", "hops", self.setting.by]  # fmt: skip
+        there = [name for name in dict.fromkeys(columns) if name in self.log.columns("examples")]
+        return Texts(read_examples(self.log, self.run.ids, there), self.run.unit)
+
+    @cached_property
+    def methods(self) -> list[Variant]:
+        """The systems that were replayed."""
+        return [Variant(one.name, one.method, one) for one in self.systems.every if self.run.has(one.name)]
+
+    @cached_property
+    def variants(self) -> list[Variant]:
+        """The main system, and what it is without a part: another pool of its backbone, or a policy."""
+        main = self.systems.main
+        pools = [one for one in self.methods if one.system.checks and one.system.group == main.group]
+        pools.sort(key=lambda one: one.system is not main)
+        policies = [Variant(name, name, main, is_pool=False) for name in (ONE_ROUND, NO_REVISION)]
+        return [*pools, *(one for one in policies if self.run.has(one.name))]
+
+    @cached_property
+    def _computed(self) -> dict[Any, Any]:
+        return {}
+
+    def once(self, key: object, compute: Callable[[], Computed]) -> Computed:
+        """Returns what is computed under a key, the first time."""
+        if key not in self._computed:
+            self._computed[key] = compute()
+        return self._computed[key]
+
+    def acts(self, name: str) -> Acts:
+        """Returns what a method of `run` did."""
+        of_texts = {one.name for one in self.systems.every if not one.checks}
+        return self.once(("acts", name), lambda: acts_of(self.run, name, self.texts, name not in of_texts))
+
+    @property
+    def main_acts(self) -> Acts | None:
+        """What the main method did; None where it could not be replayed."""
+        name = self.systems.main.name
+        return self.acts(name) if self.run.has(name) else None
+
+    def mean(self, values: np.ndarray, scale: float = 100.0) -> IntervalCell | None:
+        """Returns the mean of a column of texts (E,) with its interval, times `scale`."""
+        return mean_cell(values, self.texts.unit, self.setting.settings, scale)
+
+    def means(self, columns: Mapping[str, np.ndarray], scale: float = 100.0) -> dict[str, IntervalCell | None]:
+        """Returns the mean of each column of texts (E,) with its interval, times `scale`."""
+        return mean_cells(columns, self.texts.unit, self.setting.settings, scale)
+
+    def gaps(self, pairs: Mapping[Any, tuple[np.ndarray, np.ndarray]], scale: float = 100.0) -> dict[Any, IntervalCell]:
+        """Returns paired differences of columns of texts (E,), times `scale`; limits hold for all at once."""
+        return joint_cells(pairs, self.texts.unit, self.setting.settings, scale)
+
+    # ---- what is chosen on dev ----
+
+    @cached_property
+    def dev_run(self) -> StudyRun:
+        """The run on dev of baselines, pairs of rules and thresholds; empty without dev."""
+        if self.dev is None:
+            return StudyRun()
+        baselines = {one.name for one in self.systems.every if not one.checks}
+        policies = [one for one in self._method_policies if one.name in baselines]
+        return self._replay([*policies, *self._pair_policies, *self._swept["confidence"].values()], on_dev=True)
+
+    def baselines(self, group: str) -> list[System]:
+        """Returns the baselines of a backbone that the main method is compared with: the best on dev, else each."""
+        there = [one for one in self.systems.baselines(group) if self.run.has(one.name)]
+        best = self._most_accurate([one.name for one in there], self.dev_run)
+        return there if best is None else [one for one in there if one.name == best]
+
+    def reference(self, group: str) -> System | None:
+        """Returns the one baseline of a backbone that gains are measured against: the best on dev, else here."""
+        there = self.baselines(group)
+        best = self._most_accurate([one.name for one in there], self.run)
+        return next((one for one in there if one.name == best), None)
+
+    @staticmethod
+    def _most_accurate(names: Sequence[str], run: StudyRun) -> str | None:
+        cells = {name: cell.estimate for name in names if (cell := run.cell(name, "accuracy")) is not None}
+        return max(cells, key=lambda name: cells[name]) if cells else None
+
+    def accuracy_of_backbone(self, group: str) -> float | None:
+        """Returns how accurate a backbone is without checks, on dev where there is dev."""
+        run = self.dev_run if self.dev_run.policies else self.run
+        direct = self.systems.of(DIRECT, group) or self.reference(group)
+        cell = None if direct is None else run.cell(direct.name, "accuracy")
+        return None if cell is None else cell.estimate
+
+    # ---- rules of extraction and revision ----
+
+    @cached_property
+    def _pair_policies(self) -> list[Policy]:
+        pool = self.systems.main.pool
+        return [
+            Buzz(name=f"{ce} + {rev}", pool=pool, on_missing="use_available", **keys, **more)
+            for ce, keys in EXTRACTIONS.items() for rev, more in REVISIONS.items()
+        ]  # fmt: skip
+
+    @cached_property
+    def pairs(self) -> StudyRun:
+        """The run of every pair of rules of extraction and revision."""
+        return self._replay(self._pair_policies)
+
+    @property
+    def chosen_pair(self) -> str | None:
+        """The pair that was most accurate on dev; None without dev."""
+        return self._most_accurate([one.name for one in self._pair_policies], self.dev_run)
+
+    # ---- thresholds, caps, and a text that does not wait ----
+
+    @cached_property
+    def _swept(self) -> dict[str, dict[float, Policy]]:
+        def policy(key: str, value: Any) -> Policy:
+            name = f"{key} {value:g}"
+            return Buzz(name=name, pool=self.systems.main.pool, on_missing="use_available", **{key: value})
+
+        return {key: {value: policy(key, value) for value in values} for key, values in SWEPT.items()}
+
+    @cached_property
+    def speeds(self) -> dict[str, float | None]:
+        """The words a second of texts that do not wait, by the policies' names; None for one that waits."""
+        speed = self.setting.speed
+        return {"waits": None} | {f"{one:g} words a second": one for one in (speed / 2, speed, 2 * speed)}
+
+    @cached_property
+    def sweep(self) -> StudyRun:
+        """The run of thresholds, patience and caps, each alone, and of texts that do not wait."""
+        pool = self.systems.main.pool
+        swept = [one for policies in self._swept.values() for one in policies.values()]
+        clock = [
+            Buzz(name=name, pool=pool, words_per_second=one, on_missing="use_available")
+            for name, one in self.speeds.items()
+        ]
+        return self._replay([*swept, *clock])
+
+    def swept_names(self, key: str) -> dict[float, str]:
+        """Returns the replayed policies of a swept key, by its value."""
+        there = self._swept[key].items()
+        return {value: policy.name for value, policy in there if self.sweep.has(policy.name)}
+
+    @property
+    def learnt_threshold(self) -> float | None:
+        """The confidence from which on refutations count that was most accurate on dev; None without dev."""
+        policies = self._swept["confidence"]
+        best = self._most_accurate([one.name for one in policies.values()], self.dev_run)
+        return next((value for value, one in policies.items() if one.name == best), None)
+
+    # ---- claims, people, cases ----
+
+    def claims(self, system: System) -> Claims:
+        """Returns the claims of a pool of checks."""
+        return self.once(("claims", system.pool), lambda: read_claims(self.log, system.pool, self.texts))
+
+    @cached_property
+    def calibrations(self) -> list[tuple[str, ClusteredCalibration]]:
+        """How well confidences of the main method say whether verdicts are right."""
+        if self.main_acts is None:
+            return []
+        return list(calibrations(self.claims(self.systems.main), self.setting.settings))
+
+    @cached_property
+    def other(self) -> Variant | None:
+        """The pool of checks whose errors and verdicts stand beside the main one's; None where there is none."""
+        main = self.systems.main
+        pools = [one for one in self.methods if one.system.checks and one.system is not main]
+        pools.sort(key=lambda one: (one.system.pool != self.setting.other, one.system.group != main.group))
+        return next(iter(pools), None)
+
+    @cached_property
+    def people(self) -> People | None:
+        return read_people(self.texts) if self.run.result is not None else None
+
+    @cached_property
+    def cases(self) -> Cases:
+        """Three texts, chosen by rule, with what the main method did on them."""
+        main, acts = self.systems.main, self.main_acts
+        if acts is None or self.run.result is None or self.run.result.source is None:
+            return Cases()
+        policies = [one for one in self.run.result.source.policies if one.name == main.name]
+        return choose_cases(self.log, policies, self.texts, acts, self.claims(main), self.setting.settings)
+
+    def missing_lines(self) -> Iterator[str]:
+        """Says what the log lacks for this data set, each line with what needs it."""
+        for run in (self.run, self.pairs, self.sweep):
+            yield from (f"{name}: {why}" for name, why in run.missing.items())
+        if self.run.result is None:
+            return
+        texts, main = self.texts, self.systems.main
+        if self.dev is None:
+            yield "no dev split: baselines are compared each, and neither a pair of rules nor a threshold is chosen"
+        if not any(not one.system.checks for one in self.methods):
+            yield "no verdicts on whole texts: tables 1, 2 and 7 have no baseline"
+        for lacking, what in (
+            (np.isnan(texts.error).all(), "no `gold_error`: nothing is right or wrong"),
+            ("hops" not in texts.frame.columns, "no `hops` of examples: table 5 is left out"),
+            (np.isnan(texts.first).all() or np.isnan(texts.length).all(),
+             "no `gold_position` or `length`: timing, the frontier's Δ and the clock are left out"),
+            (self.people is None, "no people are recorded: `people` is left out"),
+        ):  # fmt: skip
+            if lacking:
+                yield what
+        if self.main_acts is not None:
+            frame = self.claims(main).frame
+            if not frame["matches_error"].is_not_null().any():
+                yield "no `matches_error`: any act on a text with an error finds it; tables 4 and 6 are left out"
+            if not frame["confidence"].is_not_null().any():
+                yield "no `confidence`: the frontier has no thresholds, `calibration` is left out"
+        if self.other is None:
+            yield "one pool of checks: tables 3 and 6 and `agreement` have no other pool"
+        yield from self.cases.missing
+
+
+def study_log(log: Log, setting: BuzzSetting) -> tuple[BuzzStudy, ...]:
+    """Studies every data set of the reported texts. Raises ThinkbackError where the log has no checks, or where texts
+    are both chosen on and reported.
+    """
+    contents = read_contents(log)
+    systems = read_systems(log, contents, setting.pool)
+    if setting.other is not None:
+        contents.pool_of_table("checks", setting.other)
+    where = setting.where or report_condition(log)
+    examples = examples_where(log, where, "dataset")
+    dev = _dev_condition(log, setting, examples["example_id"])
+    datasets = examples["dataset"].unique().sort().to_list()
+    studies = []
+    for name in datasets:
+        published = published_name(setting.published, name, len(datasets) == 1) or WORK.dataset(name)
+        of_dev = None if dev is None else in_dataset(dev, name)
+        has_dev = of_dev is not None and not ids_where_or_none(log, of_dev).is_empty()
+        studies.append(
+            BuzzStudy(
+                name, log, contents, setting, in_dataset(where, name), of_dev if has_dev else None, systems, published
+            )
+        )
+    return tuple(studies)
+
+
+def _dev_condition(log: Log, setting: BuzzSetting, reported: pl.Series) -> str | None:
+    """The condition of the texts that choices are made on: the one given, else the split `dev` where none of it is
+    reported; None without any.
+    """
+    condition = setting.dev or "split = 'dev'"
+    ids = ids_where_or_none(log, condition)
+    if setting.dev is not None:
+        refuse_overlap(log, examples_where(log, condition)["example_id"], reported, "dev", condition)
+        return condition
+    both = not ids.is_empty() and ids.is_in(reported.implode()).any()
+    return None if ids.is_empty() or both else condition

@@ -1,0 +1,321 @@
+"""The study's tables of the paper: methods, parts, claims, errors, labels, and rules of extraction and revision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from replay.studies.buzz.claims import KINDS, label_counts
+from replay.studies.buzz.published import (
+    SCORED,
+    published_coverage,
+    published_errors,
+    published_fixed,
+    published_hops,
+    published_labels,
+    published_method,
+    published_pair,
+    published_variant,
+)
+from replay.studies.buzz.study import ONE_ROUND, PAPER, BuzzStudy, Variant
+from replay.studies.buzz.systems import ONE_SHOT, PREFIXES, match_rules
+from replay.studies.buzz.verdicts import baseline_pairs
+from replay.studies.kit.runs import Pair, StudyRun
+from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers, with_published, words
+from toolkit.show import IntervalCell
+
+DATASET = "data set"
+ACCURACY = intervals("accuracy %", "accuracy", 1)
+F1 = intervals("macro-F1 %", "macro_f1", 1)
+_PUBLISHED_F1 = with_published(F1, "pct", "published %", "published")
+_SCORE = with_published(
+    numbers("score", "score", 2,
+            note=f"The score of {SCORED} is of evidence and verdict together; no replay of verdicts gives it."),
+    "score", "published score", "published_score",
+)  # fmt: skip
+
+
+def quality_cells(run: StudyRun, name: str) -> dict[str, Value]:
+    """Returns accuracy and macro-F1 of a policy, in percent, by the names of columns."""
+    return {key: run.cell(name, key, 100) for key in ("accuracy", "macro_f1")}
+
+
+def scored_columns(parts: Sequence[BuzzStudy], *more: Column) -> list[Column]:
+    """Returns columns of accuracy and macro-F1 with published numbers, the score where it is published, and more."""
+    columns = [with_published(ACCURACY, "accuracy_pct", "published accuracy %", "published_accuracy"), _PUBLISHED_F1]
+    return [*columns, *[_SCORE] * any(study.published == SCORED for study in parts), *more]
+
+
+def gap_columns(heading: str) -> tuple[Column, Column]:
+    """Returns the columns of differences in accuracy and macro-F1, in points."""
+    return (
+        intervals(f"{heading}, accuracy", "gap_accuracy", 1, signed=True),
+        intervals(f"{heading}, macro-F1", "gap_macro_f1", 1, signed=True, drop=2),
+    )
+
+
+def gap_cells(run: StudyRun, pairs: Mapping[str, Pair]) -> Callable[[str], dict[str, Value]]:
+    """Returns a function that gives the differences of a row by its name; `pairs`: of which policies."""
+    cells = {key: run.differences(key, pairs.values(), 100) for key in ("accuracy", "macro_f1")}
+    return lambda name: {f"gap_{key}": cells[key].get(pairs.get(name, ("", ""))) for key in cells}
+
+
+# ---- methods ----
+
+
+def _main_rows(study: BuzzStudy) -> Iterator[Row]:
+    main = study.systems.main.method
+    pairs = {other.name: (one.name, other.name) for one, other in baseline_pairs(study).values()}
+    gaps = gap_cells(study.run, pairs)
+    for one in study.methods:
+        if one.system.checks and one.label != main:
+            continue
+        published = published_method(study.published, one.label, one.system.backbone)
+        yield Row(
+            (one.system.backbone, one.label), None, quality_cells(study.run, one.name) | gaps(one.name), published
+        )
+
+
+def _baseline_lines(study: BuzzStudy) -> list[str]:
+    if study.dev is None:
+        return ["Without a dev split the method is compared with each baseline; limits hold for all at once."]
+    return ["The method is compared with the baseline of each backbone that was best on dev."]
+
+
+TABLE_1 = Sheet[BuzzStudy](
+    "table_1", "Methods by backbone", ("backbone", "method"),
+    lambda parts: scored_columns(parts, *gap_columns(f"{parts[0].systems.main.method} minus it")), _main_rows,
+    (_baseline_lines,), DATASET, "1",
+)  # fmt: skip
+
+
+def _fixed_rows(study: BuzzStudy) -> Iterator[Row]:
+    group = study.systems.main.group
+    ours = {one.label: one for one in study.methods if one.system.group == group}
+    for kind, method, published in published_fixed(study.published):
+        one = ours.get(method)
+        yield Row((kind, method), None, {} if one is None else quality_cells(study.run, one.name), published)
+
+
+TABLE_2 = Sheet[BuzzStudy](
+    "table_2", "Methods of one backbone, with systems of the shared task", ("group", "method"), scored_columns,
+    _fixed_rows,
+    ("Methods without a pool in the log are dashes. The paper heads this table GPT-4o and its LIAR column accuracy; "
+     "the row of its own system is that of table 1.",),
+    DATASET, "2", optional=True,
+)  # fmt: skip
+
+
+def _variant_rows(study: BuzzStudy) -> Iterator[Row]:
+    main = study.systems.main.name
+    gaps = gap_cells(study.run, {one.name: (one.name, main) for one in study.variants if one.name != main})
+    for one in study.variants if len(study.variants) > 1 else ():
+        acts = study.acts(one.name)
+        values = quality_cells(study.run, one.name) | gaps(one.name) | {
+            "by": "pool" if one.is_pool else "policy", "revises": "yes" if _revises(study, one) else "no",
+            **study.means({"found": acts.finds, "false_alarm": acts.false_alarm}),
+        }  # fmt: skip
+        yield Row((one.label,), None, values, published_variant(study.published, one.label))
+
+
+def _revises(study: BuzzStudy, one: Variant) -> bool:
+    return one.is_pool and bool((study.claims(one.system).frame["stage"] == "revision").any())
+
+
+TABLE_3 = Sheet[BuzzStudy](
+    "table_3", "The system without a part", ("variant",),
+    lambda parts: [words("by", "by"), words("revises", "revises"), *scored_columns(
+        parts, intervals("found %", "found", 1), intervals("false alarms %", "false_alarm", 1),
+        *gap_columns("minus the whole"),
+    )],
+    _variant_rows,
+    ("by: `pool` was generated without the part, `policy` replays the whole system's log without it. revises: whether "
+     "it makes revisions; a pool without is to be compared with `no revision`. Limits hold for all rows at once. The "
+     "losses that the paper's text gives are not the differences of its table.",),
+    DATASET, "3", optional=True,
+)  # fmt: skip
+
+
+# ---- claims ----
+
+
+def _coverage_rows(study: BuzzStudy) -> Iterator[Row]:
+    pools = [one for one in study.methods if one.system.checks]
+    columns = {one.name: study.claims(one.system).names_error(stream=True) for one in pools}
+    if all(np.isnan(column).all() for column in columns.values()):
+        return
+    firsts = {one.system.group: one.name for one in pools if one.label == ONE_SHOT}
+    pairs = {
+        one.name: (columns[one.name], columns[firsts[one.system.group]])
+        for one in pools if one.label != ONE_SHOT and one.system.group in firsts
+    }  # fmt: skip
+    gaps = study.gaps(pairs)
+    for one in pools:
+        claims = study.claims(one.system)
+        values: dict[str, Value] = {
+            **study.means({"stream": columns[one.name], "all": claims.names_error(stream=False)}),
+            "gap": gaps.get(one.name), "claims": claims.count_by_text,
+            "texts": float((~np.isnan(columns[one.name])).sum()),
+        }  # fmt: skip
+        published = published_coverage(study.published, one.label, one.system.backbone)
+        yield Row((one.system.backbone, one.label), None, values, published)
+
+
+def _match_lines(study: BuzzStudy) -> list[str]:
+    rules = match_rules(study.log)
+    by_rule = [f"`{pool}` by `{rule}`" for pool, rule in rules.items()]
+    known = "; ".join(by_rule) if by_rule else "the log does not say by what rule"
+    return [f"A claim names the error where `matches_error` says so: {known}."]
+
+
+TABLE_4 = Sheet[BuzzStudy](
+    "table_4", "Texts whose error a claim names", ("backbone", "extractor"),
+    (with_published(intervals("while it unfolds %", "stream", 1), "pct", "published %", "published"),
+     intervals("with revisions %", "all", 1),
+     intervals("minus one reply, points", "gap", 1, signed=True), numbers("claims a text", "claims", 1),
+     numbers("texts with an error", "texts", 0)),
+    _coverage_rows, ("Differences are of claims while the text unfolds.", _match_lines), DATASET, "4", optional=True,
+)  # fmt: skip
+
+
+def _hop_rows(study: BuzzStudy) -> Iterator[Row]:
+    groups, main = study.texts.groups("hops"), study.systems.main.name
+    chosen = [one for one in (*study.methods, *study.variants) if not one.system.checks or one in study.variants]
+    columns = {one.name: study.acts(one.name).right for one in chosen}
+    pairs = {
+        hops: (np.where(on, columns[main], np.nan), np.where(on, columns[ONE_ROUND], np.nan))
+        for hops, on in groups.items() if {main, ONE_ROUND} <= columns.keys()
+    }  # fmt: skip
+    gaps = study.gaps(pairs)
+    for one in {one.name: one for one in chosen}.values():
+        means = study.means({hops: np.where(on, columns[one.name], np.nan) for hops, on in groups.items()})
+        for hops, on in groups.items():
+            gap = gaps.get(hops) if one.name == main else None
+            values: dict[str, Value] = {"accuracy": means[hops], "texts": float(on.sum()), "gap": gap}
+            yield Row((one.name, hops), None, values, published_hops(study.published, one.label, hops))
+
+
+TABLE_5 = Sheet[BuzzStudy](
+    "table_5", "Accuracy by the passages that a claim needs", ("method", "hops"),
+    (with_published(ACCURACY, "pct", "published %", "published"),
+     intervals(f"minus {ONE_ROUND}, points", "gap", 1, signed=True), numbers("texts", "texts", 0)),
+    _hop_rows, (f"`{ONE_ROUND}`: no search follows up the first; its limits hold for all hops at once.",), DATASET, "5",
+    optional=True,
+)  # fmt: skip
+
+
+def _error_rows(study: BuzzStudy) -> Iterator[Row]:
+    main = study.systems.main
+    sides = [(main.name, main)] + ([] if study.other is None else [(study.other.name, study.other.system)])
+    if not study.run.has(main.name) or not study.claims(main).looked.any():
+        return
+    kinds = {name: study.claims(system).errors_by_kind(study.acts(name)) for name, system in sides}
+    gaps = study.gaps({kind: (kinds[main.name][kind], kinds[sides[-1][0]][kind]) for kind in KINDS})
+    for name, _ in sides:
+        columns = kinds[name] | {"all": np.sum(list(kinds[name].values()), axis=0)}
+        total, means = np.nansum(columns["all"]), study.means(columns)
+        for kind, column in columns.items():
+            values: dict[str, Value] = {
+                "errors": float(np.nansum(column)), "share": 100 * float(np.nansum(column)) / total if total else None,
+                "texts": means[kind], "gap": gaps.get(kind) if name == main.name and len(sides) > 1 else None,
+            }  # fmt: skip
+            published = published_errors(study.published, kind) if name == main.name else {}
+            yield Row((name, kind), None, values, published)
+
+
+TABLE_6 = Sheet[BuzzStudy](
+    "table_6", "Errors by kind", ("pool", "kind"),
+    (numbers("errors", "errors", 0),
+     with_published(numbers("of its errors %", "share", 1), "share", "published, of 100", "published"),
+     intervals("of texts %", "texts", 1), intervals("minus the other pool, points", "gap", 1, signed=True)),
+    _error_rows,
+    ("Computed from the log, not annotated by people as in the paper. Missed claim: no claim names the error; failed "
+     "retrieval: one does, and no round decided it; unsupported confidence: one does, and was supported; spurious "
+     "refutation: it acts on a text without an error, or on a claim that does not name it. Differences are in points "
+     "of all texts; limits hold for all kinds at once.",),
+    DATASET, "6", optional=True,
+)  # fmt: skip
+
+
+def _unfolding_rows(study: BuzzStudy) -> Iterator[Row]:
+    main, group = study.systems.main, study.systems.main.group
+    for one in study.methods:
+        if one.system.group != group or (one.system.checks and one.system is not main):
+            continue
+        acts, run = study.acts(one.name), study.run
+        values = quality_cells(run, one.name) | {
+            "claim_accuracy": run.cell(one.name, "claim_accuracy", 100),
+            "claim_macro_f1": run.cell(one.name, "claim_macro_f1", 100),
+            **study.means({"found": acts.finds, "false_alarm": acts.false_alarm}),
+        }  # fmt: skip
+        is_published = study.published == "UmActually" and one.label != PREFIXES
+        published = published_method(study.published, one.label, one.system.backbone) if is_published else {}
+        yield Row((one.label,), None, values, published)
+
+
+TABLE_7 = Sheet[BuzzStudy](
+    "table_7", "Methods on texts that unfold", ("method",),
+    (with_published(ACCURACY, "accuracy_pct", "published accuracy %", "published_accuracy"),
+     with_published(F1, "unlike_pct", "published macro-F1 %", "published_macro_f1"),
+     intervals("claims right %", "claim_accuracy", 1), intervals("claims' macro-F1 %", "claim_macro_f1", 1),
+     intervals("found %", "found", 1), intervals("false alarms %", "false_alarm", 1)),
+    _unfolding_rows,
+    ("Accuracy and macro-F1 are of texts; those of claims are of claims with a label of their own. The paper's "
+     "macro-F1 is compared with neither: every text of its data set holds an error, so over texts it could be 44 % at "
+     "most, and the paper does not say of what it is.",),
+    DATASET, "7",
+)  # fmt: skip
+
+
+def _label_rows(study: BuzzStudy) -> Iterator[Row]:
+    for label, count in label_counts(study.texts).items():
+        if count:
+            yield Row((label,), None, {"texts": float(count)}, published_labels(study.published, label))
+
+
+TABLE_8 = Sheet[BuzzStudy](
+    "table_8", "Texts by label", ("label",),
+    (with_published(numbers("texts", "texts", 0), "texts", "published", "published", 0),), _label_rows,
+    ("Of the texts that are reported and that every method was replayed on.",), DATASET, "8", optional=True,
+)  # fmt: skip
+
+
+# ---- rules ----
+
+
+def _pair_rows(study: BuzzStudy) -> Iterator[Row]:
+    run, chosen = study.pairs, study.chosen_pair
+    gaps = gap_cells(run, {name: (name, PAPER) for name in run.policies if name != PAPER})
+    for name in (*run.policies, *run.missing):
+        extraction, _, revision = name.partition(" + ")
+        values: dict[str, Value] = {}
+        if run.has(name):
+            ends = run.texts(name, "ending") == "exhausted"
+            values = quality_cells(run, name) | gaps(name) | {
+                "dev": study.dev_run.cell(name, "accuracy", 100), "chosen": "yes" if name == chosen else "",
+                "found": run.cell(name, "found", 100), "false_alarm": run.cell(name, "false_alarm", 100),
+                "calls": run.cell(name, "calls"), "short": 100 * float(np.mean(ends.fill_null(False).to_numpy())),
+            }  # fmt: skip
+        yield Row((extraction, revision), None, values, published_pair(study.published, extraction, revision))
+
+
+TABLE_9 = Sheet[BuzzStudy](
+    "table_9", "Rules of extraction and revision", ("extraction", "revision"),
+    (with_published(ACCURACY, "pct", "published %", "published"), F1,
+     *gap_columns(f"minus {PAPER}"), numbers("on dev %", "dev", 1), words("chosen", "chosen"),
+     intervals("found %", "found", 1, drop=1), intervals("false alarms %", "false_alarm", 1, drop=1),
+     numbers("calls", "calls", 1, drop=1), numbers("log too short %", "short", 1, drop=3)),
+    _pair_rows,
+    ("CE-1: until the extractor ends; CE-2: 5 claims a sentence; CE-3: one for 4 words; CE-4: 3 for each name. REV-1: "
+     "4 passes; REV-2: 15 less the claims; REV-3: one for 4 words, less the claims. CE-3 and REV-3 have no published "
+     "numbers; a row without any of ours needs columns of units. chosen: most accurate on dev. log too short: texts on "
+     "which the log ended before the rule did. Limits hold for all pairs at once.",),
+    DATASET, "9",
+)  # fmt: skip
+
+
+def cell_of(value: Any) -> IntervalCell | None:
+    """Returns a plain number as a cell; None where it is not known."""
+    return None if value is None or np.isnan(value) else IntervalCell(float(value))

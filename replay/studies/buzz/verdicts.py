@@ -1,0 +1,215 @@
+"""The study's questions, each answered from paired intervals that hold for all that a question is asked of at once.
+
+Intervals are over texts: a log has one run of each model, so what another run would give is not in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from replay.studies.buzz.acts import contrast
+from replay.studies.buzz.study import NO_REVISION, ONE_ROUND, PAPER, BuzzStudy
+from replay.studies.buzz.systems import NO_FILTER, ONE_SHOT, System
+from replay.studies.kit.verdicts import (
+    Answer,
+    Finding,
+    answer_on_loss,
+    answer_on_losses,
+    finding_on_any,
+    findings_sheet,
+)
+from toolkit.show import IntervalCell
+
+ACCURACY = "accuracy"
+Column = np.ndarray
+DENSE, SPARSE = "dense", "sparse"
+
+
+def findings(study: BuzzStudy) -> tuple[Finding, ...]:
+    """Answers every question that the log can serve, and says of the others what they need."""
+    parts = _on_baselines, _on_parts, _on_rules, _on_acting
+    return study.once("findings", lambda: tuple(one for part in parts for one in part(study)))
+
+
+def baseline_pairs(study: BuzzStudy) -> dict[str, tuple[System, System]]:
+    """Returns the main method and the baseline of each comparison, by a name: the best on dev of each backbone, without
+    dev every one.
+    """
+    pairs: dict[str, tuple[System, System]] = {}
+    for group in study.systems.groups:
+        main = study.systems.listening(group)
+        if main is not None and study.run.has(main.name):
+            pairs |= {other.name: (main, other) for other in study.baselines(group)}
+    return pairs
+
+
+def _gains(study: BuzzStudy) -> dict[str, Column]:
+    """How much more right the main method is than its baseline on each text (E,), by the backbone's group."""
+    gains = {}
+    for group in study.systems.groups:
+        main, other = study.systems.listening(group), study.reference(group)
+        if main is not None and other is not None and study.run.has(main.name):
+            gains[group] = study.acts(main.name).right - study.acts(other.name).right
+    return gains
+
+
+def _zero(values: Column) -> Column:
+    return np.zeros(len(values))
+
+
+def _on_baselines(study: BuzzStudy) -> Iterator[Finding]:
+    pairs, main = baseline_pairs(study), study.systems.main.method
+    needs = "it needs a pool of verdicts on whole texts"
+    cells = study.run.differences(ACCURACY, [(one.name, other.name) for one, other in pairs.values()], 100)
+    named = {name: cells[pair] for name, (one, other) in pairs.items() if (pair := (one.name, other.name)) in cells}
+    yield finding_on_any(f"does {main} beat whole-text verdicts", named, f"{ACCURACY}, {main} minus", needs)
+    alarms = {
+        name: (study.acts(one.name).false_alarm, study.acts(other.name).false_alarm)
+        for name, (one, other) in pairs.items()
+    }
+    yield finding_on_any(
+        "does it refute more texts without an error", study.gaps(alarms), f"false alarms, {main} minus", needs
+    )
+    gains = _gains(study)
+    accuracy = {group: study.accuracy_of_backbone(group) for group in gains}
+    order = sorted((group for group in gains if accuracy[group] is not None), key=lambda group: accuracy[group] or 0)
+    weaker = {}
+    if len(order) > 1:
+        names = {one.group: one.backbone for one in study.systems.every}
+        key = f"{names[order[0]]} against {names[order[-1]]}"
+        weaker = study.gaps({key: (gains[order[0]], gains[order[-1]])})
+    yield finding_on_any(
+        "is its gain larger on the weaker backbone", weaker, "gain on the weaker minus that on the stronger",
+        "it needs whole-text verdicts and checks by two backbones",
+    )  # fmt: skip
+    dense, sparse = density_groups(study)
+    by_density = {group: contrast(gain, dense, sparse) for group, gain in gains.items()}
+    names = {one.group: one.backbone for one in study.systems.every}
+    yield finding_on_any(
+        "is its gain larger on dense texts",
+        study.gaps({names[group]: (values, _zero(values)) for group, values in by_density.items()}),
+        "gain on dense minus that on sparse texts", f"{needs}, and texts of two densities",
+    )  # fmt: skip
+
+
+def density_groups(study: BuzzStudy) -> tuple[Column, Column]:
+    """Returns the dense and the sparse texts (E,) bool: by the column `density`, else by whether the main method made
+    more claims to a hundred words than of half of the texts.
+    """
+    groups = study.texts.groups("density")
+    if DENSE in groups and SPARSE in groups:
+        return groups[DENSE], groups[SPARSE]
+    density = study.claims(study.systems.main).density()
+    if np.isnan(density).all():
+        return density > 0, density > 0
+    middle = np.nanmedian(density)
+    return density > middle, density <= middle
+
+
+def _on_parts(study: BuzzStudy) -> Iterator[Finding]:
+    """Answers what each part of the main method is worth."""
+    main, groups = study.systems.main.name, study.systems.groups
+    coverage = {}
+    for group in groups:
+        one, other = study.systems.listening(group), study.systems.of(ONE_SHOT, group)
+        if one is not None and other is not None and study.run.has(one.name, other.name):
+            sides = [study.claims(each).names_error(stream=True) for each in (one, other)]
+            coverage[other.name] = sides[0], sides[1]
+    yield finding_on_any(
+        "does extracting claim by claim name more errors than one reply", study.gaps(coverage),
+        "errors named, claim by claim minus one reply", "it needs pools of both extractors and `matches_error`",
+    )  # fmt: skip
+    names = {one.label: one.name for one in study.variants if one.name != main}
+    parts = {
+        ONE_SHOT: ("does extracting claim by claim make it more accurate", "it needs a pool of one reply"),
+        NO_FILTER: ("does the filter make it more accurate", "it needs a pool without the filter"),
+        NO_REVISION: ("do revisions make it more accurate", "it needs rows of revisions"),
+        ONE_ROUND: ("do further rounds make it more accurate", "it needs claims of several rounds"),
+    }
+    pairs = {label: (main, name) for label, name in names.items() if label in parts}
+    cells = study.run.differences(ACCURACY, pairs.values(), 100)
+    for label, (question, needs) in parts.items():
+        cell = cells.get(pairs.get(label, ("", "")))
+        yield finding_on_any(question, {} if cell is None else {label: cell}, f"{ACCURACY}, whole minus", needs)
+    hops = study.texts.groups("hops")
+    further = {}
+    if len(hops) > 1 and study.run.has(main, ONE_ROUND):
+        fewest, most = (pick(hops, key=float) for pick in (min, max))
+        gain = study.acts(main).right - study.acts(ONE_ROUND).right
+        values = contrast(gain, hops[most], hops[fewest])
+        further = study.gaps({f"{most} against {fewest}": (values, _zero(values))})
+    yield finding_on_any(
+        "do further rounds help more where claims need more passages", further, "gain of rounds by hops",
+        "it needs `hops` of examples",
+    )  # fmt: skip
+
+
+def _on_rules(study: BuzzStudy) -> Iterator[Finding]:
+    """Answers which rules of extraction and revision are best, and whether a threshold helps."""
+    margin, chosen, rivals = study.setting.margin, study.chosen_pair, []
+    rivals = [name for name in study.pairs.policies if name != PAPER]
+    question = f"is {PAPER} as good as every other pair, within {100 * margin:g} points"
+    cells = study.pairs.differences(ACCURACY, [(PAPER, name) for name in rivals], 100)
+    yield _finding_on_losses(question, {name: cell for (_, name), cell in cells.items()}, margin, study)
+    better = study.pairs.differences(ACCURACY, [(chosen, PAPER)], 100) if chosen not in (None, PAPER) else {}
+    needs = "no dev split" if chosen is None else f"dev chooses {PAPER}"
+    yield finding_on_any(
+        f"does the pair chosen on dev beat {PAPER}", {str(chosen): cell for cell in better.values()}, ACCURACY, needs
+    )
+    threshold = study.learnt_threshold
+    names = study.swept_names("confidence")
+    gaps: Mapping[str, IntervalCell] = {}
+    if threshold and threshold in names:
+        pair = names[threshold], names[0.0]
+        gaps = {f"from {threshold:g} on": cell for cell in study.sweep.differences(ACCURACY, [pair], 100).values()}
+    needs = "no dev split" if threshold is None else "dev chooses no threshold"
+    yield finding_on_any("does a threshold learnt on dev make it more accurate", gaps, ACCURACY, needs)
+    errors = {
+        name: IntervalCell(one.ece.estimate, one.ece.low, one.ece.high).scaled(100)
+        for name, one in study.calibrations if one.ece is not None and one.ece.estimate is not None
+    }  # fmt: skip
+    yield finding_on_any(
+        "are confidences off by more than luck", errors, "calibration error",
+        "it needs confidences from 0 to 1 of claims with a label",
+    )  # fmt: skip
+
+
+def _finding_on_losses(question: str, cells: Mapping[str, IntervalCell], margin: float, study: BuzzStudy) -> Finding:
+    if not cells:
+        return Finding(question, Answer.UNASKED, why="it needs several pairs of rules")
+    units = len(set(study.pairs.unit.tolist()))
+    losses = {name: answer_on_loss(cell.scaled(0.01), margin, units) for name, cell in cells.items()}
+    loses = answer_on_losses(losses.values())
+    worst = min(cells, key=lambda name: cells[name].estimate)
+    answer = {Answer.YES: Answer.NO, Answer.NO: Answer.YES}.get(loses, loses)
+    return Finding(question, answer, cells[worst], decided_by=f"{ACCURACY}, minus {worst}")
+
+
+def _on_acting(study: BuzzStudy) -> Iterator[Finding]:
+    """Answers when it acts beside people."""
+    people, acts = study.people, study.main_acts
+    needs = "it needs recorded people"
+    right, sooner = {}, {}
+    if people is not None and acts is not None:
+        correct = np.where(study.texts.error == 1, acts.finds, acts.right)
+        right = study.gaps({"any of them": (correct, people.any), "one of them": (correct, people.share)})
+        sooner = study.gaps({"both right": (people.deviation, acts.deviation)})
+    yield finding_on_any("is it right more often than people", right, "right, minus", needs)
+    yield finding_on_any("does it act sooner than people", sooner, "Δ of people minus its own", needs)
+
+
+def timed_pairs(names: Sequence[str], study: BuzzStudy) -> dict[str, tuple[Column, Column]]:
+    """Returns Δ of methods and of the main one (E,), by the methods' names: where both found the error."""
+    main = study.main_acts
+    return {} if main is None else {name: (study.acts(name).deviation, main.deviation) for name in names}
+
+
+VERDICTS = findings_sheet(
+    findings,
+    ("Differences are in points. Limits hold at once for all that a question is asked of: yes where some are above 0 "
+     "and none below. A question with a margin: yes where the limits rule out a larger loss.",
+     "Intervals are over texts, not over runs of the models: a log has one run."),
+    "data set",
+)  # fmt: skip

@@ -1,0 +1,447 @@
+"""The study of acting on unfolding text: cells of its tables derived again, plainly, from the log."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from replay.studies.buzz.acts import contrast
+from replay.studies.buzz.further_tables import COSTS
+from replay.studies.buzz.published import WORK
+from replay.studies.buzz.systems import CHECKED, DIRECT, PREFIXES, SEARCH, TEXT_METHODS, split_pool_name
+from replay.studies.buzz.verdicts import findings
+from replay.studies.kit.published import read_published
+from replay.studies.kit.report import StudyReport
+from replay.studies.kit.verdicts import Answer
+from tests.errors import refuses
+from tests.logs import log_tables
+from tests.studies.buzz import Plain, Row, macro_f1, mean, report, whole_world, world
+from tests.studies.multihop import cells
+from tests.studies.test_published import value as arithmetic
+from toolkit.log import Log, collect, write_log
+
+MAIN = "DIVER (first)"
+POOLS = {
+    MAIN: "simulated", "one-shot extraction (first)": "one-shot", "no filter (first)": "no-filter",
+    "DIVER (second)": "second-simulated", "one-shot extraction (second)": "second-one-shot",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    return whole_world(tmp_path_factory.mktemp("buzz") / "log")
+
+
+@pytest.fixture(scope="module")
+def found(log: Log) -> StudyReport:
+    return report(log)
+
+
+@pytest.fixture(scope="module")
+def plain(log: Log) -> Plain:
+    return Plain(log)
+
+
+def at(value: Any) -> float:
+    return value if isinstance(value, int | float) else value.estimate
+
+
+def test_methods_and_parts_are_those_of_a_plain_loop(found: StudyReport, plain: Plain) -> None:
+    rows = cells(found, "table_1", "backbone", "method")
+    gold = [text["gold_error"] for text in plain.texts.values()]
+    main = mean(plain.right(plain.acts("simulated", to_end=True)))
+    for name, pool in POOLS.items():
+        method, _, backbone = name.removesuffix(")").partition(" (")
+        if method != "DIVER":
+            continue
+        acts = plain.acts(pool, to_end=True)
+        row = rows[backbone, method]
+        assert at(row["accuracy"]) == pytest.approx(100 * mean(plain.right(acts)))
+        given = [act.row is not None for act in acts.values()]
+        assert at(row["macro_f1"]) == pytest.approx(100 * macro_f1(given, gold))
+        for baseline in ("direct", "prefixes"):
+            label = {"direct": DIRECT, "prefixes": PREFIXES}[baseline]
+            said = []
+            for example in plain.texts:
+                traces = plain.traces[f"{pool}-{baseline}", example]
+                said.append(any(one["answer"] == "refuted" for one in traces))
+            right = mean(g == t for g, t in zip(said, gold, strict=True))
+            other = rows[backbone, label]
+            assert at(other["accuracy"]) == pytest.approx(100 * right)
+            assert at(other["macro_f1"]) == pytest.approx(100 * macro_f1(said, gold))
+            if other["gap_accuracy"] is not None:
+                gap = at(row["accuracy"]) - at(other["accuracy"])
+                assert at(other["gap_accuracy"]) == pytest.approx(gap)
+    parts = cells(found, "table_3", "variant")
+    variants: dict[str, Any] = {
+        "DIVER": ("simulated", {}), "one-shot extraction": ("one-shot", {}), "no filter": ("no-filter", {}),
+        "one round": ("simulated", {"rounds": 1}),
+        "no revision": ("simulated", {"keeps": lambda row, *_: row["stage"] == "stream"}),
+    }  # fmt: skip
+    assert set(parts) == {(name,) for name in variants}
+    for name, (pool, keys) in variants.items():
+        acts = plain.acts(pool, **keys)
+        row = parts[name,]
+        assert at(row["accuracy"]) == pytest.approx(100 * mean(plain.right(acts))), name
+        assert at(row["found"]) == pytest.approx(100 * mean(plain.found(acts))), name
+        assert at(row["false_alarm"]) == pytest.approx(100 * mean(plain.alarms(acts))), name
+        if name != "DIVER":
+            assert at(row["gap_accuracy"]) == pytest.approx(at(row["accuracy"]) - 100 * main)
+    assert {name: row["by"] for (name,), row in parts.items()}["no revision"] == "policy"
+
+
+def test_the_baseline_is_the_best_on_dev(found: StudyReport, log: Log) -> None:
+    rows = cells(found, "table_1", "backbone", "method")
+    examples = collect(log.scan("examples", ["example_id", "split", "gold_error"]), log).filter(split="dev")
+    traces = collect(log.scan("traces", ["example_id", "pool", "answer", "sample_index"]), log)
+    for backbone, pool in (("first", "simulated"), ("second", "second-simulated")):
+        right = {}
+        for form, label in (("direct", DIRECT), ("prefixes", PREFIXES)):
+            said = traces.filter(pl.col("pool") == f"{pool}-{form}").group_by("example_id").agg(
+                refuted=(pl.col("answer") == "refuted").any()
+            )  # fmt: skip
+            joined = examples.join(said, on="example_id")
+            right[label] = float((joined["refuted"] == joined["gold_error"]).cast(pl.Float64).mean() or 0.0)
+        compared = [label for label in right if rows[backbone, label]["gap_accuracy"] is not None]
+        assert [right[label] for label in compared] == [max(right.values())]
+
+
+def test_coverage_and_errors_are_counted_plainly(found: StudyReport, plain: Plain) -> None:
+    rows, kinds = cells(found, "table_4", "backbone", "extractor"), cells(found, "table_6", "pool", "kind")
+    errors = [name for name, text in plain.texts.items() if text["gold_error"]]
+    for name, pool in POOLS.items():
+        method, _, backbone = name.removesuffix(")").partition(" (")
+        for key, stages in (("stream", ("stream",)), ("all", ("stream", "revision"))):
+            named = [any(r["matches_error"] and r["stage"] in stages for r in plain.rows[pool, e]) for e in errors]
+            assert at(rows[backbone, method][key]) == pytest.approx(100 * mean(named)), (name, key)
+    shown = {pool for pool, _ in kinds}
+    assert len(shown) == 2
+    for name in shown:
+        counts: Counter[str] = Counter()
+        for example, act in plain.acts(POOLS[name]).items():
+            text, rows_of_text = plain.texts[example], plain.rows[POOLS[name], example]
+            last = {r["claim"]: r["verdict"] for r in rows_of_text if r["matches_error"]}
+            if act.row is not None and (not text["gold_error"] or not act.names_error):
+                counts["spurious refutation"] += 1
+            elif text["gold_error"] and act.row is None:
+                kind = "unsupported confidence" if "supported" in last.values() else "failed retrieval"
+                counts[kind if last else "missed claim"] += 1
+        for kind in ("missed claim", "failed retrieval", "unsupported confidence", "spurious refutation", "other"):
+            assert kinds[name, kind]["errors"] == counts[kind], (name, kind)
+            assert at(kinds[name, kind]["texts"]) == pytest.approx(100 * counts[kind] / len(plain.texts))
+        assert kinds[name, "all"]["errors"] == counts.total()
+
+
+def test_accuracy_by_hops(found: StudyReport, plain: Plain) -> None:
+    rows = cells(found, "table_5", "method", "hops")
+    for hops in (1, 2):
+        on = [name for name, text in plain.texts.items() if text["hops"] == hops]
+        values = {}
+        for name, keys in ((MAIN, {}), ("one round", {"rounds": 1})):
+            acts = plain.acts("simulated", **keys)
+            values[name] = mean(dict(zip(acts, plain.right(acts), strict=True))[one] for one in on)
+            assert at(rows[name, str(hops)]["accuracy"]) == pytest.approx(100 * values[name])
+            assert rows[name, str(hops)]["texts"] == len(on)
+        assert at(rows[MAIN, str(hops)]["gap"]) == pytest.approx(100 * (values[MAIN] - values["one round"]))
+
+
+def _within(words: int) -> Any:
+    """The claims that a unit's words allow."""
+    return lambda row, place, in_unit, _: row["stage"] == "revision" or in_unit < math.ceil(row["unit_words"] / words)
+
+
+def test_rules_of_extraction_and_revision(found: StudyReport, plain: Plain) -> None:
+    rows = cells(found, "table_9", "extraction", "revision")
+    assert len(rows) == 12
+    rules: dict[tuple[str, str], Any] = {
+        ("CE-1", "REV-1"): lambda row, place, in_unit, _: row["stage"] == "stream" or place < 4,
+        ("CE-1", "REV-2"): lambda row, place, in_unit, n: row["stage"] == "stream" or place < 15 - n,
+        ("CE-3", "REV-1"): _within(4),
+        ("CE-4", "REV-1"): lambda row, place, in_unit, _: (
+            row["stage"] == "revision" or in_unit < 3 * row["unit_entities"]
+        ),
+    }
+    for key, keeps in rules.items():
+        acts = plain.acts("simulated", keeps=keeps)
+        assert at(rows[key]["accuracy"]) == pytest.approx(100 * mean(plain.right(acts))), key
+        assert at(rows[key]["found"]) == pytest.approx(100 * mean(plain.found(acts))), key
+        assert at(rows[key]["calls"]) == pytest.approx(mean(sum(r["calls"] for r in a.paid) for a in acts.values()))
+    best = max(at(row["dev"]) for row in rows.values())
+    assert [at(row["dev"]) for row in rows.values() if row["chosen"] == "yes"] == [best]
+
+
+def test_timing_is_that_of_a_plain_loop(found: StudyReport, plain: Plain) -> None:
+    rows = cells(found, "timing", "method")
+    by_delta = cells(found, "by_deviation", "method", "limit")
+    errors = sum(text["gold_error"] for text in plain.texts.values())
+    for name, pool in POOLS.items():
+        deltas = list(plain.deviations(plain.acts(pool)).values())
+        row = rows[name,]
+        assert (row["texts"], row["found"], row["timed"]) == (errors, len(deltas), len(deltas))
+        assert at(row["deviation"]) == pytest.approx(100 * mean(deltas))
+        assert at(row["median"]) == pytest.approx(100 * statistics.median(deltas))
+        for share in (20, 40):
+            assert at(row[f"within_{share}"]) == pytest.approx(100 * mean(abs(one) <= share / 100 for one in deltas))
+            assert at(row[f"by_{share}"]) == pytest.approx(100 * mean(one <= share / 100 for one in deltas))
+        assert at(row["premature"]) == pytest.approx(100 * mean(one < 0 for one in deltas))
+        for limit in (0.0, 10.0, 50.0):
+            share = sum(one <= limit / 100 + 1e-9 for one in deltas) / errors
+            assert at(by_delta[name, limit]["found"]) == pytest.approx(100 * share)
+    one, other = (plain.deviations(plain.acts(POOLS[name])) for name in ("DIVER (second)", MAIN))
+    both = [100 * (one[name] - other[name]) for name in one if name in other]
+    assert at(rows["DIVER (second)",]["gap"]) == pytest.approx(mean(both))
+
+
+def test_costs_are_sums_over_paid_rows(found: StudyReport, plain: Plain) -> None:
+    rows = cells(found, "table_a_5", "method", "quantity")
+    for name, pool in POOLS.items():
+        acts = plain.acts(pool, to_end=True)
+        headings = dict(COSTS)
+        for cost in ("calls", "queries", "prompt_tokens", "completion_tokens", "busy_s"):
+            quantity, column = headings[cost], "latency_s" if cost == "busy_s" else cost
+            sums = [sum(row[column] for row in act.paid) for act in acts.values()]
+            assert at(rows[name, quantity]["mean"]) == pytest.approx(mean(sums)), (name, quantity)
+            assert rows[name, quantity]["spread"] == pytest.approx(statistics.stdev(sums)), (name, quantity)
+
+
+def test_the_frontier_is_that_of_a_plain_loop(found: StudyReport, plain: Plain) -> None:
+    rows = cells(found, "frontier", "setting", "value")
+    settings: list[tuple[str, float, Row]] = [("confidence", one, {"confidence": one}) for one in (0.0, 0.5, 0.9)]
+    settings += [("patience", k, {"patience": k}) for k in (1, 2, 3)]
+    settings += [("max_rounds", k, {"rounds": k}) for k in (1, 2)]
+    settings += [("max_claims", k, {"keeps": lambda r, place, *_, k=k: r["stage"] == "revision" or place < k})
+                 for k in (2, 4)]  # fmt: skip
+    for key, value, keys in settings:
+        acts, row = plain.acts("simulated", **keys), rows[key, value]
+        assert at(row["found"]) == pytest.approx(100 * mean(plain.found(acts))), (key, value)
+        assert at(row["false_alarm"]) == pytest.approx(100 * mean(plain.alarms(acts))), (key, value)
+        assert at(row["accuracy"]) == pytest.approx(100 * mean(plain.right(acts))), (key, value)
+    assert sum(row["chosen"] == "yes" for row in rows.values()) == 1
+
+
+def test_a_text_that_does_not_wait(found: StudyReport, plain: Plain) -> None:
+    rows = cells(found, "clock", "text")
+    goes_on = next(name for name, speed in found.parts[0].speeds.items() if speed == 2.5)
+    acts = plain.acts("simulated")
+    deltas = []
+    for name in plain.deviations(acts):
+        act, text = acts[name].row, plain.texts[name]
+        assert act is not None
+        waited = sum(row["latency_s"] for row in acts[name].paid if row["claim"] == act["claim"])
+        position = min(math.ceil(act["position"] + 2.5 * waited), text["length"])
+        deltas.append((position - text["gold_position"]) / text["length"])
+    assert at(rows[goes_on,]["deviation"]) == pytest.approx(100 * mean(deltas))
+    waits = 100 * mean(plain.deviations(acts).values())
+    assert at(rows["waits",]["deviation"]) == pytest.approx(waits)
+    assert at(rows[goes_on,]["gap"]) == pytest.approx(100 * mean(deltas) - waits)
+
+
+def test_confidences_against_labels(found: StudyReport, plain: Plain) -> None:
+    rows = cells(found, "calibration", "verdicts")
+    for name, verdicts in (("all verdicts", ("supported", "refuted")), ("refutations", ("refuted",))):
+        decided = [
+            row for example in plain.texts for row in plain.rows["simulated", example] if row["verdict"] in verdicts
+        ]
+        right = [row["verdict"] == row["gold_verdict"] for row in decided]
+        brier = mean((row["confidence"] - one) ** 2 for row, one in zip(decided, right, strict=True))
+        assert rows[name,]["claims"] == len(decided)
+        assert at(rows[name,]["rate"]) == pytest.approx(100 * mean(right))
+        assert at(rows[name,]["score"]) == pytest.approx(100 * mean(row["confidence"] for row in decided))
+        assert at(rows[name,]["brier"]) == pytest.approx(brier)
+
+
+def test_agreement_and_headroom(found: StudyReport, plain: Plain) -> None:
+    rows, lost = cells(found, "agreement", "other"), cells(found, "headroom", "method")
+    main = plain.acts("simulated")
+    for name in ("one-shot extraction (first)", "DIVER (second)"):
+        other = plain.acts(POOLS[name])
+        agree = [(main[one].row is None) == (other[one].row is None) for one in plain.texts]
+        assert at(rows[name,]["agree"]) == pytest.approx(100 * mean(agree))
+        pairs = list(zip(plain.right(main), plain.right(other), strict=True))
+        assert at(rows[name,]["first"]) == pytest.approx(100 * mean(a * (1 - b) for a, b in pairs))
+        chance = mean(a.row is not None for a in main.values()), mean(a.row is not None for a in other.values())
+        by_chance = chance[0] * chance[1] + (1 - chance[0]) * (1 - chance[1])
+        assert rows[name,]["kappa"] == pytest.approx((mean(agree) - by_chance) / (1 - by_chance))
+    parts: Counter[str] = Counter()
+    later = []
+    errors = [name for name, text in plain.texts.items() if text["gold_error"]]
+    for name in errors:
+        text, act = plain.texts[name], main[name]
+        claims = [row for row in plain.rows["simulated", name] if row["matches_error"]]
+        if not act.names_error:
+            last = {row["claim"]: row["verdict"] for row in claims}
+            searched = act.row is None and set(last.values()) == {"not_enough"}
+            parts["search" if searched else "verdict" if claims else "extraction"] += 1
+        else:
+            distance = [abs(row["position"] - text["gold_position"]) / text["length"] for row in claims]
+            assert act.row is not None
+            later.append(abs(act.row["position"] - text["gold_position"]) / text["length"] - min(distance))
+    row = lost[MAIN,]
+    for part in ("extraction", "search", "verdict"):
+        assert at(row[part]) == pytest.approx(100 * parts[part] / len(errors)), part
+    assert at(row["gap"]) == pytest.approx(sum(at(row[part]) for part in ("extraction", "search", "verdict")))
+    assert at(row["timing"]) == pytest.approx(100 * mean(later))
+
+
+def test_people_beside_the_system(found: StudyReport, plain: Plain) -> None:
+    rows = cells(found, "people", "group")
+    acts = plain.acts("simulated")
+    deltas = plain.deviations(acts)
+    for season in ("all", "2024", "2025"):
+        on = {name: text for name, text in plain.texts.items() if season in ("all", text["season"])}
+        row = rows[season,]
+        assert row["texts"] == len(on)
+        assert at(row["any"]) == pytest.approx(100 * mean(any(text["human_corrects"]) for text in on.values()))
+        assert at(row["share"]) == pytest.approx(100 * mean(mean(text["human_corrects"]) for text in on.values()))
+        theirs, wins = {}, []
+        for name, text in on.items():
+            people = list(zip(text["human_positions"], text["human_corrects"], strict=True))
+            if not text["gold_error"]:
+                continue
+            right = [position for position, correct in people if correct]
+            if right:
+                theirs[name] = (min(right) - text["gold_position"]) / text["length"]
+            act = acts[name]
+            position = math.inf if act.row is None else act.row["position"]
+            wins.append(act.names_error * mean(not (correct and at < position) for at, correct in people))
+        assert at(row["people_deviation"]) == pytest.approx(100 * mean(theirs.values()))
+        both = [100 * (deltas[name] - theirs[name]) for name in theirs if name in deltas]
+        assert row["both"] == len(both)
+        assert at(row["sooner"]) == pytest.approx(mean(both))
+        assert at(row["wins"]) == pytest.approx(100 * mean(wins))
+
+
+def test_it_is_saved_as_other_studies_are(found: StudyReport, tmp_path: Path) -> None:
+    folder = found.save(tmp_path / "out")
+    names = {path.name for path in folder.iterdir()}
+    tables = ("verdicts", "table_1", "table_3", "table_4", "table_5", "table_6", "table_7", "table_8", "table_9",
+              "table_a_5", "timing", "frontier", "clock", "calibration", "agreement", "headroom", "people")  # fmt: skip
+    for table in tables:
+        assert {f"{table}.csv", f"{table}.md", f"{table}.tex"} <= names, table
+    assert {"report.md", "report.tex", "run.json", "notes.json", "cases.csv"} <= names
+
+
+def lacking(log: Log, folder: Path, examples: tuple[str, ...], checks: tuple[str, ...], split: bool = True) -> Log:
+    """The log without some columns, and without its dev split."""
+    tables = log_tables(log)
+    tables["examples"] = tables["examples"].drop(examples)
+    tables["checks"] = tables["checks"].drop(checks)
+    if "claim_text" in checks:
+        tables["examples"] = tables["examples"].with_columns(question=pl.lit(""))
+    if not split:
+        tables["examples"] = tables["examples"].with_columns(split=pl.lit("test"))
+    return write_log(folder, name="lacking", tables=tables)
+
+
+def test_without_dev_people_hops_and_confidences_the_rest_is_written(tmp_path: Path) -> None:
+    made = world(tmp_path / "whole", 40, simulated={"direct": 0.7}, one_shot={"extraction": 0.5})
+    people = ("hops", "human_positions", "human_corrects", "density")
+    found = report(lacking(made, tmp_path / "log", people, ("confidence",), split=False))
+    assert {"table_5", "people", "calibration"}.isdisjoint(found.tables)
+    assert {"table_1", "table_3", "table_4", "table_6", "table_9", "timing", "frontier", "clock"} <= set(found.tables)
+    assert all(row["gap_accuracy"] is not None for (_, method), row in cells(
+        found, "table_1", "backbone", "method"
+    ).items() if method != "DIVER")  # fmt: skip
+    assert not any(row["chosen"] for row in cells(found, "table_9", "extraction", "revision").values())
+    assert {key for key, _ in cells(found, "frontier", "setting", "value")} == {"patience", "max_claims", "max_rounds"}
+    assert found.record["dev"] is None
+    assert found.record["threshold"] is None
+    questions = {one.question: one for one in findings(found.parts[0])}
+    unasked = {one.question for one in questions.values() if one.answer is Answer.UNASKED}
+    assert sum("people" in one for one in unasked) == 2
+    assert sum("threshold" in one for one in unasked) == 1
+    assert all(one.why for one in questions.values() if one.answer is Answer.UNASKED)
+    assert len(found.lead) >= 4
+    (found.save(tmp_path / "out") / "report.md").read_text(encoding="utf-8")
+
+
+def test_without_texts_places_and_matches_the_rest_is_written(tmp_path: Path) -> None:
+    made = world(tmp_path / "whole", 40)
+    log = lacking(
+        made,
+        tmp_path / "log",
+        ("gold_position", "length"),
+        ("matches_error", "claim_text", "unit", "unit_words", "latency_s"),
+    )
+    found = report(log)
+    assert {"table_4", "table_6", "timing", "clock", "by_deviation"}.isdisjoint(found.tables)
+    assert {"table_1", "table_7", "table_9", "frontier", "people", "calibration", "cases"} <= set(found.tables)
+    rows = cells(found, "table_9", "extraction", "revision")
+    assert len(rows) == 12
+    assert all(rows["CE-3", rule]["accuracy"] is None for rule in ("REV-1", "REV-2", "REV-3"))
+    assert rows["CE-1", "REV-3"]["accuracy"] is None  # it needs the length
+    found.save(tmp_path / "out")
+
+
+def test_a_log_without_checks_is_refused(tmp_path: Path) -> None:
+    log = world(tmp_path / "log", 10, simulated={"direct": 0.7})
+    tables = log_tables(log)
+    del tables["checks"]
+    with refuses("unsuitable", "`checks`"):
+        report(write_log(tmp_path / "traces", name="traces", tables=tables))
+    with refuses("unknown", "`nothing`"):
+        report(log, pool="nothing")
+    with refuses("leakage", "dev"):
+        report(log, dev="split = 'test'")
+    with refuses("unknown", "`fever`"):
+        report(log, published="fever")
+
+
+@pytest.mark.parametrize(
+    ("pool", "checks", "method", "group"),
+    [("listening", True, "DIVER", ""), ("second-listening", True, "DIVER", "second"), ("mine", True, "mine", ""),
+     ("no-filter", True, "no filter", ""), ("listening-direct", False, DIRECT, ""),
+     ("second-search", False, SEARCH, "second"), ("bidev-small", False, "BiDeV", "small"),
+     ("second-listening-prefixes", False, PREFIXES, "second")],
+)  # fmt: skip
+def test_pools_are_named_by_method_and_backbone(pool: str, checks: bool, method: str, group: str) -> None:
+    name, rest = split_pool_name(pool, CHECKED if checks else TEXT_METHODS)
+    assert ({**CHECKED, **TEXT_METHODS}[name] if name else pool) == method
+    assert ("" if name is None else split_pool_name(rest, CHECKED)[1]) == group
+
+
+def test_published_numbers_stand_beside_a_log_that_is_named_so(tmp_path: Path) -> None:
+    tables = log_tables(world(tmp_path / "log", 30, simulated={"direct": 0.7}, one_shot={}))
+    tables["examples"] = tables["examples"].with_columns(dataset=pl.lit("FEVEROUS"))
+    tables["traces"] = tables["traces"].with_columns(model=pl.lit("gpt-4o-mini"))
+    found = report(write_log(tmp_path / "named", name="named", tables=tables))
+    rows = cells(found, "table_1", "backbone", "method")
+    assert rows["gpt-4o-mini", "DIVER"]["published"] == 70.6
+    assert rows["gpt-4o-mini", "Vanilla LLM"]["published"] == 50.1
+    assert cells(found, "table_2", "group", "method")["pipelines", "SAFE"]["accuracy"] is None
+    assert cells(found, "table_3", "variant")["no revision",]["published"] == 68.3
+    assert cells(found, "table_9", "extraction", "revision")["CE-1", "REV-2"]["published"] == 71.2
+    assert cells(found, "table_9", "extraction", "revision")["CE-3", "REV-1"]["published"] is None
+    assert cells(found, "table_6", "pool", "kind")["DIVER", "spurious refutation"]["published"] == 46
+    costs = cells(found, "table_a_5", "method", "quantity")["DIVER", "searches"]
+    assert (costs["published"], costs["published_spread"]) == (8.6, 1.1)
+    averitec = report(write_log(tmp_path / "score", name="score", tables=tables | {
+        "examples": tables["examples"].with_columns(dataset=pl.lit("averitec"))
+    }))  # fmt: skip
+    row = cells(averitec, "table_1", "backbone", "method")["gpt-4o-mini", "DIVER"]
+    assert (row["score"], row["published_score"]) == (None, 0.67)
+    assert cells(averitec, "table_4", "backbone", "extractor")["gpt-4o-mini", "DIVER"]["published"] == 93.1
+    assert "published_difference" not in row
+
+
+@pytest.mark.parametrize("check", read_published(WORK.name)["checks"], ids=lambda check: check["id"])
+def test_published_arithmetic(check: Row) -> None:
+    got = arithmetic(check["left"])
+    assert got == pytest.approx(check["value"], rel=1e-6, abs=1e-6)
+    assert (abs(got - check["right"]) <= check["tolerance"] + 1e-12) == check["holds"]
+
+
+def test_a_contrast_of_groups_is_the_difference_of_their_means() -> None:
+    values = np.array([1.0, 0.0, 1.0, 1.0, np.nan, 0.0])
+    one = np.array([True, True, True, False, True, False])
+    out = contrast(values, one, ~one)
+    assert np.nanmean(out) == pytest.approx(2 / 3 - 1 / 2)
+    assert np.isnan(out).tolist() == np.isnan(values).tolist()
+    assert np.isnan(contrast(values, one, one & ~one)).all()
