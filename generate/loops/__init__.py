@@ -5,6 +5,7 @@ from __future__ import annotations
 from generate.loops.requests import (
     Ask,
     Example,
+    Hear,
     Neighbours,
     Passages,
     Read,
@@ -20,6 +21,6 @@ from generate.loops.requests import (
 )
 
 __all__ = [
-    "Ask", "Example", "Neighbours", "Passages", "Read", "RefusedError", "Results", "Row", "Score", "Scores", "Search",
-    "Together", "Trace", "Verify",
+    "Ask", "Example", "Hear", "Neighbours", "Passages", "Read", "RefusedError", "Results", "Row", "Score", "Scores",
+    "Search", "Together", "Trace", "Verify",
 ]  # fmt: skip

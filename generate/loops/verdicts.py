@@ -50,11 +50,11 @@ def stated_confidence(text: str) -> float | None:
 
 
 def confidence_of(reply: Completion, way: str) -> float | None:
-    """The confidence of a reply's verdict, by one of `CONFIDENCES`; None where it is not known."""
+    """The confidence of a reply's verdict, by one of `CONFIDENCES`; None where it is not known, as of thoughts."""
     if way == STATED:
         return stated_confidence(reply.text)
     values = reply.token_logprobs
-    return None if values is None or not len(values) else math.exp(values[0])
+    return None if values is None or not len(values) or reply.reasoning else math.exp(values[0])
 
 
 def claims_of(text: str) -> list[str]:

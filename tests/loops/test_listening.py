@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,12 +14,12 @@ import pytest
 import replay
 from generate.engines.base import Call
 from generate.loops.unfolding import UnfoldingText, names_in
-from generate.loops.verdicts import claims_of, stated_confidence, verdict_of
+from generate.loops.verdicts import claims_of, confidence_of, stated_confidence, verdict_of
 from generate.recipes.recipe import EngineSettings, load_recipe
 from generate.sampling.live import LiveText, listen, listening_step
 from replay.kinds.buzz import Buzz
 from tests.errors import refuses
-from tests.loops.listening import Plain, Scripted, checks_of, go, write_listening
+from tests.loops.listening import Plain, Scripted, checks_of, go, say, write_listening
 from tests.loops.scripted import check_kills
 from thinkback.commands.listen import listen as command
 from toolkit.log import collect, validate_log
@@ -89,6 +91,7 @@ def test_a_refused_check_ends_its_text_and_is_counted(tmp_path: Path) -> None:
 
 
 LONG = " ".join(["gold", "ship"] * 5_000)
+MANY = " ".join(["The ship is gold in the north of Rome."] * 1_111 + ["One"])
 
 
 @pytest.mark.parametrize(
@@ -100,6 +103,13 @@ def test_texts_of_every_shape(text: str, length: int, tmp_path: Path) -> None:
     assert validate_log(log).ok
     rows = checks_of(log).filter(example_id="t0")
     assert set(rows["position"]) == ({length} if length else set())
+
+
+def test_a_text_of_ten_thousand_words_is_heard_sentence_by_sentence(tmp_path: Path) -> None:
+    log = go(write_listening(tmp_path, 1, [MANY, "The ship. Gold."], max_rounds=1), tmp_path / "log")
+    assert validate_log(log).ok
+    positions = checks_of(log).filter(example_id="t0")["position"]
+    assert set(positions) == {*range(9, 10_000, 9), 10_000}
 
 
 def test_a_text_without_words_is_partial(tmp_path: Path) -> None:
@@ -160,6 +170,41 @@ def test_verdicts_of_replies(reply: str, verdict: str) -> None:
 )  # fmt: skip
 def test_confidences_of_replies(reply: str, value: float | None) -> None:
     assert stated_confidence(reply) == value
+
+
+def test_the_confidence_of_a_reply_is_not_that_of_its_thoughts() -> None:
+    reply = say("Check")
+    assert confidence_of(reply, "token") == pytest.approx(math.exp(reply.token_logprobs[0]))  # type: ignore[index]
+    assert confidence_of(replace(reply, reasoning="hm"), "token") is None
+    assert confidence_of(replace(reply, token_logprobs=None), "token") is None
+    assert confidence_of(replace(reply, reasoning="hm"), "stated") == stated_confidence(reply.text)
+
+
+OWN = """
+from dataclasses import dataclass
+
+from generate.loops import Hear, Row
+
+
+@dataclass(frozen=True)
+class Counted:
+    table = "checks"
+
+    def run(self, example):
+        text = yield Hear(0)
+        place = {"stage": "stream", "position": len(text.split())}
+        yield Row("checks", {"claim": 0, "round": 0, **place, "verdict": "none", "queries": 0})
+"""
+
+
+def test_a_loop_of_a_users_is_run_on_a_text_that_is_piped(tmp_path: Path) -> None:
+    recipe = write_listening(tmp_path, loop='[[loop]]\npool = "own"\nrule = "mine.py:Counted"\n')
+    (tmp_path / "mine.py").write_text(OWN)
+    read, heard = load_recipe(recipe), list[int]()
+    text = LiveText(StringIO("One two. Three"))
+    listen(read, listening_step(read, "own"), text, lambda row: heard.append(row.columns["position"]),
+           lambda _: Scripted(1, lambda *_: None))  # fmt: skip
+    assert heard == [2]
 
 
 def test_claims_of_replies() -> None:
