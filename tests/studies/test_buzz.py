@@ -325,6 +325,8 @@ def test_it_is_saved_as_other_studies_are(found: StudyReport, tmp_path: Path) ->
               "table_a_5", "timing", "frontier", "clock", "calibration", "agreement", "headroom", "people")  # fmt: skip
     for table in tables:
         assert {f"{table}.csv", f"{table}.md", f"{table}.tex"} <= names, table
+    for figure in ("figure_1", "frontier", "by_deviation", "acts", "parts"):
+        assert {f"{figure}.pdf", f"{figure}.svg", f"{figure}.png"} <= names, figure
     assert {"report.md", "report.tex", "run.json", "notes.json", "cases.csv"} <= names
 
 

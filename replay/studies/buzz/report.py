@@ -7,13 +7,23 @@ from typing import Any
 
 from replay.runs.saved.provenance import software_versions
 from replay.studies.buzz.cases import cases_csv, cases_markdown
+from replay.studies.buzz.figures import FIGURES
 from replay.studies.buzz.further_tables import SHEETS, captions_of
 from replay.studies.buzz.published import WORK
 from replay.studies.buzz.study import BuzzSetting, BuzzStudy, study_log
 from replay.studies.buzz.verdicts import VERDICTS, findings
 from replay.studies.kit.cells import UNSERVED, warnings_of
 from replay.studies.kit.published import published_datasets
-from replay.studies.kit.report import UNDONE, StudyReport, intervals_line, log_line, record_of
+from replay.studies.kit.report import (
+    UNDONE,
+    StudyReport,
+    draw_figures,
+    drawable,
+    intervals_line,
+    log_line,
+    record_of,
+    undrawn_reasons,
+)
 from replay.studies.kit.sheet import merge_notes, tables_of
 from toolkit.arguments import checks_arguments
 from toolkit.errors import InvalidError, argument
@@ -73,13 +83,14 @@ def _report_of(studies: Sequence[BuzzStudy], name: str, width: float) -> StudyRe
     for study in studies:
         words[f"Verdicts, {study.dataset}"] = [f"{one.sentence()}." for one in findings(study)]
     undone = merge_notes(studies, lambda study: (remark(UNSERVED, line) for line in study.missing_lines()))
+    undone += [why for study in studies for why in undrawn_reasons(FIGURES, study, drawable(FIGURES, study))]
     words[UNDONE] = undone
     cases = [(study.dataset, study.cases) for study in studies]
     has_cases = any(each.cases for _, each in cases)
     return StudyReport(
         title=f"Acting on text as it unfolds, on {name}",
         tables=tables,
-        draw=dict,
+        draw=lambda: draw_figures(FIGURES, studies, width),
         words=words,
         record=record_of("buzz", studies, study_record, lambda one: {}),
         left_out={f"{study.dataset}: {run}": excluded for study in studies for run, excluded in _left_out(study)},
