@@ -22,10 +22,11 @@ from generate.worlds.texts import ClaimText, TextClaim, draw_text, text_of, wron
 
 CLAIM_PROMPTS: Mapping[str, str] = {
     "extract": "Text: {{revealed}}\nClaims:\n{{claims}}\nNext:\n",
+    "claims": "Text: {{revealed}}\nClaims:\n",
     "query": "Claim: {{claim}}\nQuestion:\n",
     "filter": "{{passages}}\n\nClaim: {{claim}}\n{{evidence}}\nQuestion: {{query}}\nAnswer:\n",
     "check": "{{evidence}}\n\nClaim: {{claim}}\nVerdict:\n",
-    "verdict": "{{passages}}\n\nText: {{text}}\nVerdict:\n",
+    "verdict": "{{passages}}\n\nText: {{revealed}}\nVerdict:\n",
 }
 """The prompts of the formats, with the fields that loops fill in."""
 NO_FURTHER = "None"
@@ -34,7 +35,9 @@ SUPPORTED, REFUTED, NOT_ENOUGH = "supported", "refuted", "not enough"
 _OMITTED = 0.1
 """How often a claim is not among those that were named, though a later one is."""
 _ABSENT = 0.25
-"""How often the passages of a question, or of a check, lack a fact that it needs."""
+"""How often a passage that a question needs is not there, or a fact of a check."""
+_SEVERAL = 6
+"""Most questions or claims that are put to the same passages."""
 _FILTERED = 0.6
 """How often a check reads facts, as a filter keeps them; else passages."""
 
@@ -67,6 +70,14 @@ def _extract_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
     return TaskText("extract", prompt, further[0].statement if further else NO_FURTHER)
 
 
+def _claims_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
+    text = _draw(place, rng)
+    if text is None:
+        return None
+    lines = "\n".join(claim.statement for claim in text.claims)
+    return TaskText("claims", fill_prompt("claims", CLAIM_PROMPTS, revealed=text.text), lines)
+
+
 def _query_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
     claim = _draw_claim(place, rng)
     if claim is None:
@@ -75,36 +86,47 @@ def _query_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
 
 
 def _filter_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
-    claim = _draw_claim(place, rng)
-    if claim is None:
+    text = _draw(place, rng)
+    if text is None:
         return None
-    number = rng.randrange(len(claim.hops))
-    hop, following = claim.hops[number], claim.hops[number + 1 : number + 2]
-    passages = _passages_for(place, [hop], rng)
-    if not _tell(passages, [hop]):
-        reply = ""
-    else:
-        reply = "\n".join((hop.statement, *(f"{NEXT_QUERY} {one.question}" for one in following)))
-    prompt = fill_prompt(
-        "filter", CLAIM_PROMPTS, passages=passages_text(passages), claim=claim.statement,
-        evidence=_joined(claim.hops[:number]), query=hop.question,
-    )  # fmt: skip
-    return TaskText("filter", prompt, reply)
+    steps = [(claim, number) for claim in text.claims for number in range(len(claim.hops))]
+    steps = rng.sample(steps, min(_SEVERAL, len(steps)))
+    passages = _passages_for(place, [claim.hops[number] for claim, number in steps], rng)
+    shown, pairs = passages_text(passages), list[tuple[str, str]]()
+    for claim, number in steps:
+        hop, following = claim.hops[number], claim.hops[number + 1 : number + 2]
+        lines = [hop.statement, *(f"{NEXT_QUERY} {one.question}" for one in following)]
+        prompt = fill_prompt(
+            "filter", CLAIM_PROMPTS, passages=shown, claim=claim.statement, evidence=_joined(claim.hops[:number]),
+            query=hop.question,
+        )  # fmt: skip
+        pairs.append((prompt, "\n".join(lines) if _tell(passages, [hop]) else ""))
+        shown = ""
+    return TaskText("filter", *pairs[0], tuple(pairs[1:]))
 
 
 def _check_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
-    claim = _draw_claim(place, rng)
-    if claim is None:
+    text = _draw(place, rng)
+    if text is None:
         return None
+    claims, size = rng.sample(text.claims, len(text.claims)), rng.randint(1, 3)
+    told = [hop for claim in claims[:size] for hop in claim.hops]
     if rng.random() < _FILTERED:
-        hops = claim.hops if rng.random() >= _ABSENT else claim.hops[: rng.randrange(len(claim.hops))]
-        evidence, enough = _joined(hops), hops == claim.hops
+        absent = rng.choice(told) if rng.random() < _ABSENT else None
+        hops = [hop for hop in dict.fromkeys(told) if hop is not absent]
+        evidence, facts = _joined(hops), {hop.fact for hop in hops}
     else:
-        passages = _passages_for(place, claim.hops, rng)
-        evidence, enough = passages_text(passages), _tell(passages, claim.hops)
-    verdict = NOT_ENOUGH if not enough else SUPPORTED if claim.holds else REFUTED
-    prompt = fill_prompt("check", CLAIM_PROMPTS, evidence=evidence, claim=claim.statement)
-    return TaskText("check", prompt, verdict)
+        passages = _passages_for(place, told, rng)
+        evidence, facts = passages_text(passages), {fact for one in passages for fact in one.facts}
+    pairs = list[tuple[str, str]]()
+    for claim in (*rng.choices(claims[:size], k=_SEVERAL), *rng.choices(claims, k=2)):
+        other = wrong_claim(place.world, claim, rng)
+        asked = claim if other is None or rng.random() < 0.5 else other
+        enough = all(hop.fact in facts for hop in asked.hops)
+        verdict = NOT_ENOUGH if not enough else SUPPORTED if asked.holds else REFUTED
+        pairs.append((fill_prompt("check", CLAIM_PROMPTS, evidence=evidence, claim=asked.statement), verdict))
+        evidence = ""
+    return TaskText("check", *pairs[0], tuple(pairs[1:]))
 
 
 def _verdict_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
@@ -114,15 +136,15 @@ def _verdict_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
     ends = [number for number, claim in enumerate(text.claims) if claim.opening][1:]
     claims = text.claims[: rng.choice([*ends, len(text.claims)])]
     passages = _passages_for(place, [hop for claim in claims for hop in claim.hops], rng)
-    prompt = fill_prompt("verdict", CLAIM_PROMPTS, passages=passages_text(passages), text=text_of(claims))
+    prompt = fill_prompt("verdict", CLAIM_PROMPTS, passages=passages_text(passages), revealed=text_of(claims))
     return TaskText("verdict", prompt, SUPPORTED if all(claim.holds for claim in claims) else REFUTED)
 
 
 def _passages_for(place: WorldPassages, hops: Sequence[Hop], rng: random.Random) -> list[Passage]:
-    """Passages that tell the facts of some hops, at times all but one, among others: at most `PASSAGES`."""
+    """Passages that tell most of the facts of some hops, among others: at most `PASSAGES`."""
     needed = list(dict.fromkeys(place.passage_of_fact[hop.fact] for hop in hops))
-    absent = rng.choice(needed) if rng.random() < _ABSENT else None
-    return [one for one in gather(place, needed[:PASSAGES], rng) if one != absent]
+    absent = {one for one in needed if rng.random() < _ABSENT}
+    return [one for one in gather(place, needed[:PASSAGES], rng) if one not in absent]
 
 
 def _tell(passages: Sequence[Passage], hops: Sequence[Hop]) -> bool:
@@ -136,7 +158,7 @@ def _joined(hops: Sequence[Hop]) -> str:
 
 
 CLAIM_TEXTS: Mapping[str, DrawText] = {
-    "extract": _extract_text, "query": _query_text, "filter": _filter_text, "check": _check_text,
-    "verdict": _verdict_text,
+    "extract": _extract_text, "claims": _claims_text, "query": _query_text, "filter": _filter_text,
+    "check": _check_text, "verdict": _verdict_text,
 }  # fmt: skip
 """What draws the texts of each format."""

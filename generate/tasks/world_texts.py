@@ -9,7 +9,7 @@ those that tell its facts, others that share a name with them, and some of no ma
     decompose   a question with a path of sub-questions and answers -> the next sub-question, or `Done.`
     chain       passages, path and question -> the facts, line by line, and the answer
     direct      passages, path and question -> the answer
-    relevance   a simple question and a passage -> `yes` where the passage answers it, else `no`
+    relevance   a passage and a simple question -> `yes` where the passage answers it, else `no`; several such questions
     repeat      some words in random order -> the same; what a small model must learn first to read
 
 `claim_texts` has further formats, to check a text while it unfolds.
@@ -34,7 +34,7 @@ PROMPTS: Mapping[str, str] = {
     "decompose": "Question: {{question}}\n{{path}}",
     "chain": "{{passages}}\n\n{{path}}Question: {{question}}\nReasoning:\n",
     "direct": "{{passages}}\n\n{{path}}Question: {{question}}\nAnswer:\n",
-    "relevance": "{{sub_question}}\n{{passage}}\n",
+    "relevance": "{{passage}}\n{{sub_question}}\n",
     "repeat": "{{words}}\n",
 }
 """The prompts of the formats, with the fields that loops fill in."""
@@ -48,8 +48,8 @@ WRONG = 0.2
 """How often an answer in a path is wrong."""
 _WORDS = tuple(word for word in WORDS if word.isalnum())
 RELEVANT = 0.4
-"""How often a passage is relevant; of the others, half tell the same of somebody who shares a name, and a fifth other
-things of the same person or work."""
+"""How often a question is answered; of the others, half ask the same about somebody who shares a name, and a fifth
+something else about the same person or work."""
 _SAME, _OTHERS, _ANY = 0.5, 0.2, 0.3
 _ALIKE = 100
 
@@ -118,17 +118,20 @@ def _direct_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
 
 def _relevance_text(place: WorldPassages, rng: random.Random) -> TaskText:
     passage = rng.choice(place.passages)
-    hop = hop_of(place.world, *rng.choice(passage.facts))
-    relation = hop.fact[1]
     others = [one for one in place.alike(passage, _ALIKE, rng) if one != passage] or place.passages
     same = [one for one in others if one.title == passage.title] or others
-    alike = [one for one in others if any(fact[1] == relation for fact in one.facts)] or others
-    (wrong,) = rng.choices((alike, same, place.passages), (_SAME, _OTHERS, _ANY))
-    chosen = passage if rng.random() < RELEVANT else rng.choice(wrong)
-    answer = YES if hop.fact in chosen.facts else NO
-    return TaskText(
-        "relevance", fill_prompt("relevance", PROMPTS, sub_question=hop.question, passage=str(chosen)), answer
-    )
+    relations = {relation for _, relation in passage.facts}
+    alike = [one for one in others if any(relation in relations for _, relation in one.facts)] or others
+    before, pairs = f"{passage}\n", list[tuple[str, str]]()
+    for _ in range(SIMPLE_QUESTIONS):
+        (wrong,) = rng.choices((alike, same, place.passages), (_SAME, _OTHERS, _ANY))
+        facts = (passage if rng.random() < RELEVANT else rng.choice(wrong)).facts
+        near = [fact for fact in facts if fact[1] in relations]
+        hop = hop_of(place.world, *rng.choice(near if wrong is alike and near else facts))
+        prompt = fill_prompt("relevance", PROMPTS, sub_question=hop.question, passage="").lstrip("\n")
+        pairs.append((before + prompt, YES if hop.fact in passage.facts else NO))
+        before = "\n"
+    return TaskText("relevance", *pairs[0], tuple(pairs[1:]))
 
 
 def _repeat_text(_: WorldPassages, rng: random.Random) -> TaskText:

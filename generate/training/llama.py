@@ -125,7 +125,7 @@ def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: An
 def make_classifier(model: Any, tokenizer: Any, classes: Sequence[str]) -> Any:
     """A sequence classifier from a model whose completions are one of some classes, each a token: its outputs are the
     logits of these as the first token, and of two classes the log-odds of the first. A pair of texts is read as two
-    lines.
+    lines, the second text first.
     """
     import torch
     from tokenizers.processors import TemplateProcessing
@@ -142,7 +142,7 @@ def make_classifier(model: Any, tokenizer: Any, classes: Sequence[str]) -> Any:
     classifier.score.weight = torch.nn.Parameter(rows if len(classes) > 2 else rows[:1] - rows[1:])
     line = {"id": "line", "ids": [vocabulary["\n"]], "tokens": ["\n"]}
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-        single="$A", pair="$A line $B line", special_tokens=[line]
+        single="$A", pair="$B line $A line", special_tokens=[line]
     )
     return classifier
 

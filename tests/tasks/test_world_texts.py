@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from functools import cache
 from itertools import islice
 
 import pytest
 
+from generate.recipes.prompting import read_template
 from generate.tasks import InventedWorld, TaskText, answer_of, first_questions
 from generate.tasks.formats import ANSWERED, FOLLOW
 from generate.tasks.world_texts import DONE, PROMPTS
@@ -37,6 +39,11 @@ def test_all_formats_are_drawn_and_no_text_shows_more_than_sixteen_passages() ->
             assert 1 <= text.prompt.count("\n\n") <= 16
 
 
+def test_the_shipped_prompts_are_those_that_the_models_learn() -> None:
+    for name in ("read", "decompose", "chain", "direct"):
+        assert read_template(f"bare_{name}.txt").text == PROMPTS[name]
+
+
 def test_what_is_to_be_read_is_a_fact_of_the_passages() -> None:
     for text in texts():
         if text.format == "read":
@@ -49,19 +56,23 @@ def test_what_is_to_be_read_is_a_fact_of_the_passages() -> None:
 
 
 def test_a_passage_is_relevant_where_it_answers_the_question() -> None:
-    """Of 300 texts about 40 % are, and of the others many are about the same person or thing."""
-    relevant, alike = 0, 0
+    """About 40 % of ten questions of a passage are; others are about the same person or thing, or share a name."""
+    answers, same, shared = Counter[str](), 0, 0
     for text in texts():
         if text.format == "relevance":
-            question, passage, end = text.prompt.split("\n")
+            passage, first, end = text.prompt.split("\n")
             assert end == ""
-            assert text.completion in ("yes", "no")
-            relevant += text.completion == "yes"
-            same = passage.split(": ")[0] in question
-            assert same or text.completion == "no"
-            alike += same and text.completion == "no"
-    assert 80 < relevant < 160
-    assert alike > 30
+            title = passage.split(": ")[0]
+            questions = [first, *(prompt.strip("\n") for prompt, _ in text.more)]
+            assert len(questions) == 10
+            for question, answer in zip(questions, (text.completion, *(part for _, part in text.more)), strict=True):
+                answers[answer] += 1
+                assert title in question or answer == "no"
+                same += title in question and answer == "no"
+                shared += title not in question and bool(set(title.split()) & set(re.findall(r"\w+", question)))
+    assert set(answers) == {"yes", "no"}
+    assert 0.37 < answers["yes"] / answers.total() < 0.5
+    assert min(same, shared) > answers.total() / 20
 
 
 def test_repeated_words_are_the_same_words() -> None:
