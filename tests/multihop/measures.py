@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-import toolkit as tb
+import thinkback as tb
 from generate.tasks import InventedWorld
 from generate.worlds.passages import name_of
 from generate.worlds.questions import hop_of

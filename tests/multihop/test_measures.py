@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import toolkit as tb
+import thinkback as tb
 from generate.recipes.recipe import load_recipe
 from generate.tasks import TASKS, examples
 from tests.multihop import measures
