@@ -92,16 +92,16 @@ def _filter_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
     steps = [(claim, number) for claim in text.claims for number in range(len(claim.hops))]
     steps = rng.sample(steps, min(_SEVERAL, len(steps)))
     passages = _passages_for(place, [claim.hops[number] for claim, number in steps], rng)
-    shown, pairs = passages_text(passages), list[tuple[str, str]]()
+    text_before, pairs = passages_text(passages), list[tuple[str, str]]()
     for claim, number in steps:
         hop, following = claim.hops[number], claim.hops[number + 1 : number + 2]
         lines = [hop.statement, *(f"{NEXT_QUERY} {one.question}" for one in following)]
         prompt = fill_prompt(
-            "filter", CLAIM_PROMPTS, passages=shown, claim=claim.statement, evidence=_joined(claim.hops[:number]),
+            "filter", CLAIM_PROMPTS, passages=text_before, claim=claim.statement, evidence=_joined(claim.hops[:number]),
             query=hop.question,
         )  # fmt: skip
         pairs.append((prompt, "\n".join(lines) if _tell(passages, [hop]) else ""))
-        shown = ""
+        text_before = ""
     return TaskText("filter", *pairs[0], tuple(pairs[1:]))
 
 
@@ -110,21 +110,21 @@ def _check_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
     if text is None:
         return None
     claims, size = rng.sample(text.claims, len(text.claims)), rng.randint(1, 3)
-    told = [hop for claim in claims[:size] for hop in claim.hops]
+    hops = [hop for claim in claims[:size] for hop in claim.hops]
     if rng.random() < _FILTERED:
-        absent = rng.choice(told) if rng.random() < _ABSENT else None
-        hops = [hop for hop in dict.fromkeys(told) if hop is not absent]
+        absent = rng.choice(hops) if rng.random() < _ABSENT else None
+        hops = [hop for hop in dict.fromkeys(hops) if hop is not absent]
         evidence, facts = _joined(hops), {hop.fact for hop in hops}
     else:
-        passages = _passages_for(place, told, rng)
+        passages = _passages_for(place, hops, rng)
         evidence, facts = passages_text(passages), {fact for one in passages for fact in one.facts}
     pairs = list[tuple[str, str]]()
     for claim in (*rng.choices(claims[:size], k=_SEVERAL), *rng.choices(claims, k=2)):
         other = wrong_claim(place.world, claim, rng)
-        asked = claim if other is None or rng.random() < 0.5 else other
-        enough = all(hop.fact in facts for hop in asked.hops)
-        verdict = NOT_ENOUGH if not enough else SUPPORTED if asked.holds else REFUTED
-        pairs.append((fill_prompt("check", CLAIM_PROMPTS, evidence=evidence, claim=asked.statement), verdict))
+        variant = claim if other is None or rng.random() < 0.5 else other
+        enough = all(hop.fact in facts for hop in variant.hops)
+        verdict = NOT_ENOUGH if not enough else SUPPORTED if variant.holds else REFUTED
+        pairs.append((fill_prompt("check", CLAIM_PROMPTS, evidence=evidence, claim=variant.statement), verdict))
         evidence = ""
     return TaskText("check", *pairs[0], tuple(pairs[1:]))
 
