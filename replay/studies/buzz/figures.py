@@ -93,8 +93,8 @@ def _acts(study: BuzzStudy) -> list[Buzzes]:
     for one in timed_methods(study)[:_MOST_PANELS]:
         acts = study.acts(one.name)
         on = (texts.error == 1) & ~np.isnan(acts.position) & ~np.isnan(texts.first) & (texts.length > 0)
-        share = [values[on] / texts.length[on] for values in (texts.first, acts.position)]
-        panels.append(Buzzes(one.name, *share, acts.finds[on] == 1, int((texts.error == 1).sum())))
+        first, position = (values[on] / texts.length[on] for values in (texts.first, acts.position))
+        panels.append(Buzzes(one.name, first, position, acts.finds[on] == 1, int((texts.error == 1).sum())))
     return panels
 
 
