@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from generate.datasets import load
 from generate.loops.requests import Search
@@ -24,8 +25,13 @@ def recipe_of(folder: Path, world: str = WORLD) -> Recipe:
     return load_recipe(path)
 
 
-def test_the_world_of_a_recipe_is_a_corpus_with_its_questions_passages(tmp_path: Path) -> None:
-    recipe = recipe_of(tmp_path)
+def test_the_world_of_a_recipe_is_a_corpus_with_its_questions_passages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file is written into the working directory: a recipe that ships lies where nothing is to be written."""
+    (tmp_path / "recipe").mkdir()
+    recipe = recipe_of(tmp_path / "recipe")
+    monkeypatch.chdir(tmp_path)
     services = Services(recipe)
     questions = load("invented_world", None, ("test",), {"people": 60, "n": 12}).examples
     texts = questions["question"].to_list()

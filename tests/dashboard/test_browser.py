@@ -30,7 +30,7 @@ def test_the_table_is_the_ranked_table(browse: Open, page_file: Path, result: Re
     assert [row[2] for row in page.rows()] == [row[1] for row in table.texts()]
     assert [row[3] for row in page.rows()] == [row[2] for row in table.texts()]
     assert page.policies() == [row[1] for row in table.rows]
-    assert "has the best accuracy" in page.text("#takeaway")
+    assert "the best accuracy" in page.text("#takeaway")
     assert "48 examples" in page.text("#basis")
     assert "Simulated log" in page.text("#warnings")
 

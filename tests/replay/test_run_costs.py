@@ -112,7 +112,7 @@ def test_nothing_is_said_of_a_cost_that_counts_the_calls_of_several_pools_as_equ
     note = next(note for note in unlike.notes if note.code == "unlike_calls")
     quotes(note, "`plain`, `tree`", "tokens")
     text = unlike.table().markdown()
-    assert "1 other policy" in text
+    assert "shares the best accuracy" in text
     assert "instead of" not in text
     for log, cost, these in ((found, None, policies), (bare, "seconds", policies), (bare, None, policies[1:])):
         told = replay.run(log, these, cost=cost, resamples=10)
