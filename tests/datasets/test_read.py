@@ -230,4 +230,4 @@ def test_examples_are_a_valid_table_of_a_log(tmp_path: Path) -> None:
 def test_generated_tasks_load_by_the_same_function() -> None:
     made = load("algebra_linear_1d", None, ["dev"], {"n": 3}).examples
     assert made["example_id"].to_list() == [f"algebra_linear_1d-dev-{number:05d}" for number in range(3)]
-    assert set(names()) == {*DATASETS, "algebra_linear_1d", "numeric_claims", "invented_world"}
+    assert set(names()) == {*DATASETS, "algebra_linear_1d", "numeric_claims", "invented_world", "invented_texts"}

@@ -88,7 +88,7 @@ def _traces(made: pl.DataFrame) -> pl.DataFrame:
 
 
 def test_tasks_by_name_with_settings() -> None:
-    assert set(TASKS) == {"algebra_linear_1d", "numeric_claims", "invented_world"}
+    assert set(TASKS) == {"algebra_linear_1d", "numeric_claims", "invented_world", "invented_texts"}
     assert make_task("algebra_linear_1d", {"answer": 9}) == Algebra(answer=9)
     frame = task_examples("numeric_claims", ["dev", "test"], {"n": {"dev": 3, "test": 4}, "largest": 30})
     assert frame["split"].to_list() == ["dev"] * 3 + ["test"] * 4
