@@ -28,7 +28,15 @@ from nbclient import NotebookClient
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent / "docs"
 PICTURES = "notebooks"
-NOTEBOOKS = ("first_ten_minutes", "fact_checking", "think_again", "latent_verifiers", "retrieval", "trust_the_numbers")
+NOTEBOOKS = (
+    "first_ten_minutes",
+    "fact_checking",
+    "think_again",
+    "latent_verifiers",
+    "retrieval",
+    "unfolding_text",
+    "trust_the_numbers",
+)
 MARK = "<!-- made of notebooks/{name}.py by `make notebooks` -->"
 LIMIT_S = 600
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
