@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -29,9 +30,12 @@ from toolkit.log import (
     merge_logs,
     open_log,
     query_log,
+    seal_log,
     validate_log,
     write_log,
 )
+from toolkit.log.check import validating
+from toolkit.log.check.faults import Faults
 from toolkit.log.read import checked_shards, integrity
 from toolkit.log.read.side_by_side import map_in_threads
 
@@ -135,6 +139,66 @@ def test_a_second_command_hashes_nothing(tmp_path: Path, cache: Path) -> None:
     cache.unlink()
     check_log(open_log(log))
     assert hashed() == size(log, *tables)
+
+
+@pytest.fixture
+def examined(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tables whose values are checked from here on."""
+    tables: list[str] = []
+    plain = validating.check_values
+
+    def counted(faults: Faults, table: str) -> None:
+        tables.append(table)
+        plain(faults, table)
+
+    monkeypatch.setattr(validating, "check_values", counted)
+    return tables
+
+
+@pytest.mark.parametrize("first", [check_log, validate_log])
+def test_rows_that_are_known_as_sound_are_not_checked_again(
+    tmp_path: Path, first: Callable[[Log], object], examined: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = small(tmp_path / "log")
+    examined.clear()
+    first(open_log(log))
+    assert len(examined) == 3
+    check_log(open_log(log))
+    assert len(examined) == 3
+    assert validate_log(open_log(log)).ok
+    assert len(examined) == 6  # it is there to look
+    monkeypatch.setattr(validating, "checks_version", lambda: "another")
+    check_log(open_log(log))
+    assert len(examined) == 9
+    copied = shutil.copytree(log, tmp_path / "copied")
+    hashed()
+    check_log(open_log(copied))
+    assert hashed() == size(copied, "examples", "traces", "verifications")
+    alter(copied)
+    with refuses("altered", "verifications/part-00000.parquet`"):
+        check_log(open_log(copied))
+    (copied / "manifest.json").unlink()
+    seal_log(copied, name="x")
+    examined.clear()
+    check_log(open_log(copied))
+    assert len(examined) == 3  # other rows, sealed by another hash
+
+
+def test_rows_with_a_fault_are_not_known_as_sound(tmp_path: Path, examined: list[str]) -> None:
+    folder = tmp_path / "log"
+    tables = whole()
+    tables["verifications"] = tables["verifications"].with_columns(trace_id=pl.lit("none"))
+    write_log(folder, name="x", tables=tables, validate=False)
+    for times in (1, 2):
+        assert not validate_log(open_log(folder)).ok
+        with refuses("unknown", "verifications/part-00000.parquet`"):
+            check_log(open_log(folder))
+        assert len(examined) == 6 * times
+    check_log(open_log(folder), ["examples", "traces"])  # the others are sound
+    check_log(open_log(folder), ["examples", "traces"])
+    assert len(examined) == 14
+    with refuses("unknown", "verifications/part-00000.parquet`"):
+        check_log(open_log(folder))
 
 
 def test_only_what_changed_is_hashed_again(tmp_path: Path) -> None:
@@ -271,6 +335,8 @@ def test_the_cache_is_under_home_where_nothing_else_is_named(
 
 KEEPER = """
 import sys
+from toolkit.log.check import validating
+from toolkit.log.check.faults import Faults
 from toolkit.log.read import checked_shards
 from toolkit.log.read.checked_shards import remember_shards, known_shards
 checked_shards._WAIT_S = 60.0  # a busy machine may take long; what waits longer than that is passed over

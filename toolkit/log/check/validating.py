@@ -6,7 +6,12 @@ Memory is bounded: values are checked in one streaming pass per table, relations
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import polars as pl
 
 from toolkit.log.check.faults import Faults
 from toolkit.log.check.relations import check_relations
@@ -16,17 +21,20 @@ from toolkit.log.contract.schema import HIDDEN, check_table, kind_of
 from toolkit.log.read.checked_shards import known_shards, remember_shards
 from toolkit.log.read.log import Log
 
-CHECKS = "3"
-"""The version of the checks. A new one makes logs be checked again that are cached as sound."""
 REPLAYED = ("examples", "traces", "verifications", "features")
 
 
 def validate(log: Log) -> Report:
-    """Checks everything that the contract promises, with the shards' hashes; see `toolkit.log.validate_log`."""
+    """Checks everything that the contract promises, with the shards' hashes; see `toolkit.log.validate_log`. A sealed
+    log without a problem is remembered in the user's cache, where `check_log` looks it up.
+    """
     if not log.shards:
         message = f"holds no tables: nothing is there to validate; {UNFINISHED}"
         return Report((Problem(log.address, None, None, message, "empty"),), tuple(log.warnings))
-    return _examine_tables(log, tuple(log.shards), deep=True)
+    report = _examine_tables(log, tuple(log.shards), deep=True)
+    if report.ok:
+        remember_shards(_cached_rows(log, tuple(log.shards)))
+    return report
 
 
 def check_log(log: Log, tables: Sequence[str] = REPLAYED) -> None:
@@ -36,8 +44,8 @@ def check_log(log: Log, tables: Sequence[str] = REPLAYED) -> None:
     for table in tables:
         check_table(table)
     wanted = tuple(t for t in log.shards if t in tables)
-    rows = {f"rows of {', '.join(wanted)} sealed as {log.digest()}": CHECKS} if log.sealed else {}
-    if known_shards(rows):
+    rows = _cached_rows(log, wanted)
+    if known_shards(rows | _cached_rows(log, tuple(log.shards))):  # where all tables are sound, each of them is
         faults = Faults(log)
         for table in wanted:
             _files_are_sound(faults, table, deep=False)
@@ -46,6 +54,27 @@ def check_log(log: Log, tables: Sequence[str] = REPLAYED) -> None:
         problems = _examine_tables(log, wanted, deep=False).problems
     raise_first(problems)
     remember_shards(rows)
+
+
+def _cached_rows(log: Log, tables: tuple[str, ...]) -> dict[str, str]:
+    """The cache's entry for the rows of some tables of a sealed log: their content and the checks by version. There is
+    none for an unsealed log.
+    """
+    names = ", ".join(table for table in log.shards if table in tables)
+    return {f"rows of {names} sealed as {log.digest()}": checks_version()} if log.sealed else {}
+
+
+@cache
+def checks_version() -> str:
+    """The SHA-256 of the code that checks and reads, and the version of polars. Where one of them changes, logs that
+    are cached as sound are checked again.
+    """
+    room = Path(__file__).parents[1]
+    files = sorted(path for name in ("check", "contract", "read") for path in (room / name).glob("*.py"))
+    code = hashlib.sha256(pl.__version__.encode())
+    for path in files:
+        code.update(path.read_bytes())
+    return code.hexdigest()
 
 
 def _examine_tables(log: Log, tables: tuple[str, ...], deep: bool) -> Report:
