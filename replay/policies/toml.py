@@ -104,6 +104,7 @@ def _parse_policy_file(text: str, name: str, rule_classes: Mapping[str, type]) -
         tables = document.get("policy")
         if not isinstance(tables, list) or not tables or not all(isinstance(t, Mapping) for t in tables):
             raise RequiredError("it has no policy; write each one as a table under `[[policy]]`")
+        _check_number(tables)
         policies = [
             policy.filled(sweep=str(table.get("name", "")), sweep_size=size, swept=swept) if swept else policy
             for table in tables
@@ -196,6 +197,13 @@ def _expand_sweep(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], tu
             settings.append((".".join(path), value))
         entry["name"] = f"{name}[{', '.join(f'{key}={_text_as_written(value)}' for key, value in settings)}]"
         yield entry, tuple(settings), size
+
+
+def _check_number(tables: Sequence[Mapping[str, Any]]) -> None:
+    """Raise where the tables of a file make more than MOST_POLICIES policies together."""
+    count = sum(prod(len(values) for _, values in _sweep_lists((), table)) for table in tables)
+    if len(tables) > 1 and count > MOST_POLICIES:
+        raise LimitError(f"it makes {count:,} policies; at most {MOST_POLICIES:,} are allowed")
 
 
 def _text_as_written(value: object) -> str:

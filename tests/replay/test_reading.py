@@ -135,3 +135,10 @@ def test_built_in_python_the_same_things_are_refused():
     assert Sample(
         name="a", max_traces=3, select="majority", verifier="v", stop=Budget(verifications=2)
     ).makes_verifications
+
+
+def test_the_policies_of_all_tables_count_together() -> None:
+    table = '[[policy]]\nname = "{}"\nkind = "sample"\npool = "n8"\nmax_traces = {}\n'
+    half = list(range(1, MOST_POLICIES // 2 + 2))
+    with refuses("limit", "20,002"):
+        replay.load_policies(table.format("one", half) + table.format("two", half))
