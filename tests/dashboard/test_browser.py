@@ -198,7 +198,7 @@ def headroom_is_told_in_words(page: Opened) -> None:
 
 
 def test_a_question_and_rows_are_laid_out_for_the_width(browse: Open, page_file: Path, saved: Path) -> None:
-    names = ("margin[max_traces=8,stop.margin=0.5]", "majority[max_traces=8]", "first")
+    names = ("margin[max_traces=8, stop.margin=0.5]", "majority[max_traces=8]", "first")
     address = "#example=sim3-000000001&policies=" + ",".join(quote(name, safe="") for name in names)
     page = browse(page_file, address, viewport={"width": 1280, "height": 900})
     page.page.wait_for_selector("#texts pre")
@@ -231,6 +231,67 @@ def test_a_question_and_rows_are_laid_out_for_the_width(browse: Open, page_file:
         ".map((one) => one.getBoundingClientRect()[side])"
     )
     assert min(page.js(f"({edges})('role-mark', 'left')")) >= max(page.js(f"({edges})('role-axis-label', 'right')"))
+
+
+def test_a_picture_has_what_the_picked_policies_paid_and_plays(browse: Open, page_file: Path, saved: Path) -> None:
+    """Of `first` one trace without a score; of the rest on request. Played, each policy stops where it stopped."""
+    address = f"#example=sim3-000000001&policies=first,{quote('majority[max_traces=4]', safe='')}"
+    page = browse(page_file, address)
+    page.page.wait_for_selector("#texts pre")
+    traces = pl.read_parquet(saved / "traces.parquet").filter(example_id="sim3-000000001", slice="n8").sort("sample")
+    heads = page.page.locator("#texts .text[data-step] summary").all_text_contents()
+    assert len(heads) == 4
+    for place, (head, row) in enumerate(zip(heads, traces.iter_rows(named=True), strict=False), 1):
+        assert head.startswith(f"n8, trace {place}: {'✓ right' if row['correct'] else '✗ wrong'}, {row['answer']}; ")
+        tokens, seconds = int(row["prompt_tokens"] + row["completion_tokens"]), float(f"{row['latency_s']:.3g}")
+        assert head.endswith(f"; {tokens:,} tokens; {seconds:g} s")
+    assert page.page.locator("#block-0-scores-0").count() == 0
+    page.page.focus("#others")
+    page.page.keyboard.press("Space")
+    page.page.wait_for_selector("#block-0-scores-0 svg")
+    page.page.locator("#texts .text[data-step]").nth(7).wait_for()
+    page.settled()
+    assert page.js("[document.activeElement.id, drawn.get('block-0-traces').view.data('traces')"
+                   ".map((one) => one.opacity)]") == ["others", [1] * 4 + [0.3] * 4]  # fmt: skip
+    page.page.keyboard.press("Space")
+    page.page.locator("#texts .text[data-step]").nth(4).wait_for(state="detached")
+    page.page.locator("#texts .text[data-step]").nth(3).wait_for()
+    page.settled()
+    ends = "drawn.get('block-0-stops').view.data('stops').map((one) => [one.name, one.steps])"
+    marks = (
+        "[...document.querySelectorAll('#block-0-{} .mark-symbol.role-mark path')]"
+        ".filter((one) => one.getAttribute('opacity') !== '0').length"
+    )
+    page.page.focus("#play-bar")
+    page.page.keyboard.press("Home")
+    for step in range(1, 5):
+        page.page.keyboard.press("ArrowRight")
+        page.settled()
+        assert page.js(marks.format("traces")) == step
+        assert page.page.locator("#texts .text[data-step]:visible").count() == step
+        stopped = [name for name, steps in page.js(ends) if steps == step]
+        assert all(f"{name}: " in page.text("#play-said") for name in stopped)
+        assert ("here stops" in page.text("#play-said")) is bool(stopped)
+    page.js("play.pause = 1")
+    page.page.focus("#play")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("#play:text('play')")
+    page.js("new Promise((done) => { const look = () => (play.on ? setTimeout(look, 20) : done()); look(); })")
+    assert page.js("play.now === ALL")
+    page.settled()
+    assert page.js(marks.format("traces")) == 4
+
+
+def test_blocks_of_a_question_have_one_scale_of_steps(browse: Open, page_file: Path) -> None:
+    """Step k of the one trace of `probe` is as far from the left as that of the eight of `n8`."""
+    name = next(one for one in browse(page_file).policies() if one.startswith("gated"))
+    page = browse(
+        page_file, f"#example=sim3-000000001&policies={quote(name, safe='')},{quote('majority[max_traces=8]')}"
+    )
+    scales = "[...drawn].filter(([id]) => id.endsWith('-traces')).map(([, held]) => held.view.scale('x').domain())"
+    domains = page.js(scales)
+    assert len(domains) == 2
+    assert domains == [[0.5, 8.5]] * 2
 
 
 def test_the_example_browser_walks(browse: Open, page_file: Path, saved: Path, result: Result) -> None:

@@ -423,6 +423,9 @@ def _paid_paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], 
             "answer": [words.number_of_answer(word) for word in traces["answer"]],
             "correct": json_numbers(traces["correct"].cast(pl.Float64)),
             "tokens": json_numbers(traces.select(tokens.cast(pl.Float64)).to_series()),
+            "seconds": [None if value is None else json_number(float(f"{value:.3g}")) for value in traces["latency_s"]]
+            if "latency_s" in traces.columns
+            else None,
         },
         "scores": {
             "row": scores["row"].to_list(),
@@ -452,6 +455,7 @@ def _paid_paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], 
             "policy": numbers_of_names(stops["policy"], "policy"),
             **{name: stops[name].to_list() for name in ("part", "order", "steps", "generated", "verified")},
             "verifier": numbers_of_names(stops["verifier"], "verifier"),
+            "generation": [-1 if stop is None else stop for stop in stops["generation_order"]],
             "checks": [-1 if stop is None else stop for stop in stops["verification_order"]],
             "slice": numbers_of_names(stops["chosen_slice"], "slice"),
             "sample": [-1 if stop is None else stop for stop in stops["chosen_sample"]],

@@ -35,10 +35,12 @@ COMMON: dict[str, Any] = {"names": 100, "lines": [], "legend": 4, "words": 200}
 has names, by the numbers of its places, each in lines that fit; names in a row of a legend; pixels of a mark's name."""
 IN_LINE: dict[str, Any] = COMMON | {
     "left": 0, "right": 0, "top": 0, "bottom": 0, "from": 0, "across": 200, "raised": 0, "label": 200, "mark": 50,
-    "steps": [0.5, 1.5], "ticks": [],
+    "steps": [0.5, 1.5], "ticks": [], "now": 1e9,
 }  # fmt: skip
 """Parameters of the parts of a question's picture: the pixels around the plot, where the title begins and how long it
-may be, where the legend is and how long its names may be; the size of a mark; the ends of the axis, and its ticks."""
+may be, where the legend is and how long its names may be; the size of a mark; the ends of the axis, and its ticks; the
+step to which it is played. What comes later is not seen, and keeps its place on the axes."""
+SO_FAR, ENDED = "datum.step <= now", "datum.step <= now + 0.5"
 
 TIP = alt.ExprRef("datum.tip")
 """The text of a mark's tooltip, which the page fills in with names."""
@@ -303,12 +305,18 @@ def _answer_colour() -> Any:
     return alt.Color("answer:N", scale=alt.Scale(domain=alt.ExprRef("answers"), range=list(ANSWERS)), legend=None)
 
 
+def _opacity_so_far() -> Any:
+    """A mark's own opacity, and none while what it stands for is yet to come."""
+    seen = [{"test": f"!({SO_FAR})", "value": 0}, {"test": "datum.opacity < 1", "value": 0.3}]
+    return alt.OpacityValue(1, condition=seen)
+
+
 def _traces() -> Spec:
     traces, y = _data_chart("traces"), _policy_axis("answers", grid=True, **_axis_title_above())
     shape = alt.Shape("verdict:N", scale=_fixed_scale(VERDICTS, VERDICT_SHAPES), legend=_legend_beside_title())
-    tooltip = ["step:Q", "sample:Q", "answer:N", "verdict:N", "scores:N", "tokens:N"]
+    tooltip = ["step:Q", "sample:Q", "answer:N", "verdict:N", "scores:N", "tokens:N", "seconds:N", "paid:N"]
     points = traces.mark_point(filled=True, size=alt.ExprRef("mark"), cursor="pointer").encode(
-        x=_step_axis(), y=y, color=_answer_colour(), shape=shape, tooltip=tooltip
+        x=_step_axis(), y=y, color=_answer_colour(), shape=shape, tooltip=tooltip, opacity=_opacity_so_far()
     )
     return _aligned_chart(points, height=ROWS, answers=[])
 
@@ -322,9 +330,9 @@ def _scores() -> Spec:
         "y": alt.Y("score:Q", title=_title_ref("verifier"), axis=axis, scale=alt.Scale(zero=False, padding=8)),
     }
     return _aligned_chart(
-        scores.mark_line(opacity=0.4, color=GREY).encode(**by),
+        scores.transform_filter(SO_FAR).mark_line(opacity=0.4, color=GREY).encode(**by),
         scores.mark_point(filled=True, size=alt.ExprRef("mark"), color=BLUE).encode(
-            tooltip=["step:Q", "sample:Q", "verifier:N", "score:Q"], **by
+            tooltip=["step:Q", "sample:Q", "verifier:N", "score:Q", "paid:N"], opacity=_opacity_so_far(), **by
         ),
         height=60, verifier="",
     )  # fmt: skip
@@ -335,12 +343,17 @@ def _spent() -> Spec:
     colour, shape = _series_encodings("series:N", _legend_beside_title())
     by = {"x": _step_axis(), "y": alt.Y("spent:Q", title="tokens so far", axis=axis), "color": colour}
     return _aligned_chart(
-        spent.mark_line(interpolate="step-before", opacity=0.5).encode(**by),
+        spent.transform_filter(SO_FAR).mark_line(interpolate="step-before", opacity=0.5).encode(**by),
         spent.mark_point(filled=True, size=alt.ExprRef("mark")).encode(
-            shape=shape, tooltip=["step:Q", "series:N", "spent:Q"], **by
+            shape=shape, tooltip=["step:Q", "series:N", "spent:Q"], opacity=_opacity_so_far(), **by
         ),
         height=70, series=[],
     )  # fmt: skip
+
+
+def _played(stops: Any) -> Any:
+    """Policies as far as the picture is played: `reach` ends their lines."""
+    return stops.transform_calculate(reach="min(datum.step, max(now, datum.from))")
 
 
 def _stops() -> Spec:
@@ -349,12 +362,14 @@ def _stops() -> Spec:
     start, chosen = (alt.X(field, scale=_step_scale()) for field in ("from:Q", "chosen:Q"))
     tooltip = ["name:N", "steps:Q", "generated:Q", "verified:N", "said:N", "ending:N", "chose:N"]
     return _aligned_chart(
-        stops.mark_rule(strokeWidth=3).encode(x=start, x2="step:Q", y=y, color=colour, tooltip=tooltip),
-        stops.mark_tick(orient="vertical", thickness=5, size=16).encode(x=x, y=y, color=colour, tooltip=tooltip),
-        stops.transform_filter("datum.chosen").mark_point(size=90, strokeWidth=2.5).encode(
+        _played(stops).mark_rule(strokeWidth=3).encode(x=start, x2="reach:Q", y=y, color=colour, tooltip=tooltip),
+        stops.mark_tick(orient="vertical", thickness=5, size=16).encode(
+            x=x, y=y, color=colour, tooltip=tooltip, opacity=_opacity_so_far()
+        ),
+        stops.transform_filter(f"datum.chosen && {SO_FAR}").mark_point(size=90, strokeWidth=2.5).encode(
             x=chosen, y=y, color=colour, tooltip=tooltip
         ),
-        stops.mark_text(align="left", dx=9).encode(x=x, y=y, text="words:N"),
+        stops.mark_text(align="left", dx=9).encode(x=x, y=y, text="words:N", opacity=_opacity_so_far()),
         height=ROWS, answers=[],
     )  # fmt: skip
 
@@ -365,9 +380,10 @@ def _clusters() -> Spec:
     x, tooltip = _step_axis(), ["round:Q", "answer:N", "cluster:Q", "answers:Q"]
     return _aligned_chart(
         clusters.mark_circle(opacity=1).encode(
-            x=x, y=y, color=_answer_colour(), size=alt.Size("size:Q", scale=None, legend=None), tooltip=tooltip
+            x=x, y=y, color=_answer_colour(), size=alt.Size("size:Q", scale=None, legend=None), tooltip=tooltip,
+            opacity=_opacity_so_far(),
         ),
-        clusters.mark_text(align="left", dx=11).encode(x=x, y=y, text="answers:Q"),
+        clusters.mark_text(align="left", dx=11).encode(x=x, y=y, text="answers:Q", opacity=_opacity_so_far()),
         height=ROWS, answers=[],
     )  # fmt: skip
 
@@ -379,12 +395,22 @@ def _rewards() -> Spec:
     shape = alt.Shape("reward:N", scale=_fixed_scale(REWARDS, REWARD_SHAPES), legend=_legend_beside_title())
     tips = ["name:N", "round:Q", "reward:N", alt.Tooltip("frontier:N", title="cluster: support"), "moved up:N"]
     return _aligned_chart(
-        stops.mark_rule(strokeWidth=2, opacity=0.5).encode(x=alt.X("from:Q", scale=_step_scale()), x2="step:Q", y=y),
-        stops.mark_tick(orient="vertical", thickness=5, size=16).encode(x=x, y=y, tooltip=["name:N", "rounds:Q"]),
-        rewards.mark_point(filled=True, size=110).encode(x=x, y=y, shape=shape, color=_answer_colour(), tooltip=tips),
-        rewards.mark_text(align="center", dy=-15, fontSize=11).encode(x=x, y=y, text="words:N"),
-        rewards.mark_text(align="center", dy=15, fontSize=11).encode(x=x, y=y, text="below:N"),
-        stops.mark_text(align="left", dx=9).encode(x=x, y=y, text="words:N"),
+        _played(stops).mark_rule(strokeWidth=2, opacity=0.5).encode(
+            x=alt.X("from:Q", scale=_step_scale()), x2="reach:Q", y=y
+        ),
+        stops.transform_filter(ENDED).mark_tick(orient="vertical", thickness=5, size=16).encode(
+            x=x, y=y, tooltip=["name:N", "rounds:Q"]
+        ),
+        rewards.mark_point(filled=True, size=110).encode(
+            x=x, y=y, shape=shape, color=_answer_colour(), tooltip=tips, opacity=_opacity_so_far()
+        ),
+        *(
+            rewards.mark_text(align="center", dy=dy, fontSize=11).encode(
+                x=x, y=y, text=words, opacity=_opacity_so_far()
+            )
+            for dy, words in ((-15, "words:N"), (15, "below:N"))
+        ),
+        stops.transform_filter(ENDED).mark_text(align="left", dx=9).encode(x=x, y=y, text="words:N"),
         height=ROWS, answers=[],
     )  # fmt: skip
 
@@ -403,8 +429,7 @@ def _claims() -> Spec:
     return _aligned_chart(
         _error_rule(),
         checks.mark_point(filled=True, size=alt.ExprRef("mark"), xOffset=alt.ExprRef("datum.shift")).encode(
-            x=x, y=y, color=colour, shape=shape, tooltip=tooltip,
-            opacity=alt.Opacity("opacity:Q", scale=None, legend=None),
+            x=x, y=y, color=colour, shape=shape, tooltip=tooltip, opacity=_opacity_so_far()
         ),
         height=ROWS,
     )  # fmt: skip
@@ -417,18 +442,18 @@ def _buzzes() -> Spec:
     tooltip = ["name:N", "heard:N", "acted:N", "said:N", "rounds:Q"]
     return _aligned_chart(
         _error_rule(),
-        stops.mark_rule(strokeWidth=3, color=BLUE).encode(
-            x=alt.X("from:Q", scale=_step_scale()), x2="step:Q", y=y, tooltip=tooltip
+        _played(stops).mark_rule(strokeWidth=3, color=BLUE).encode(
+            x=alt.X("from:Q", scale=_step_scale()), x2="reach:Q", y=y, tooltip=tooltip
         ),
-        stops.transform_filter("datum.acts")
+        stops.transform_filter(f"datum.acts && {SO_FAR}")
         .mark_point(shape="triangle-up", filled=True, size=130, color=ORANGE)
         .encode(x=x, y=y, tooltip=tooltip),
-        stops.mark_text(align="left", dx=9).encode(x=x, y=y, text="words:N"),
+        stops.transform_filter(SO_FAR).mark_text(align="left", dx=9).encode(x=x, y=y, text="words:N"),
         height=ROWS,
     )  # fmt: skip
 
 
 def _error_rule() -> Any:
     """The dashed line at the word from which on the error of a text can be seen."""
-    rule = _data_chart("error").mark_rule(strokeDash=[4, 3], strokeWidth=2)
+    rule = _data_chart("error").transform_filter(SO_FAR).mark_rule(strokeDash=[4, 3], strokeWidth=2)
     return rule.encode(x=alt.X("step:Q", scale=_step_scale()))

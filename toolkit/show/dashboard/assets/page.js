@@ -61,7 +61,7 @@ function drawCharts() {
   watch(["find", "only", "sort", "down", "picked", "width"], drawHeadroom);
   watch(["pool", "width"], drawCurves);
   watch(["side", "width"], drawResults);
-  watch(["picked", "example", "show", "group", "seek"], () => drawExamples());
+  watch(["picked", "example", "show", "group", "seek", "others"], () => drawExamples());
   watch(["width"], () => drawBlocks());
   heardWidth();
   for (const part of [drawCosts, drawPlane, drawSweeps, drawBaselines, drawDifferences, drawHeadroom, drawCurves, drawResults]) part();

@@ -1,10 +1,7 @@
 // The picture of one question: its traces in order, what they answered, their scores, what was spent, and where each
-// policy stopped and what it answered. Beneath it the texts, from a file of their own.
+// policy stopped and what it answered.
 
 const BLOCKS = 6;
-const CUT = 20000;
-const loaded = new Map();
-const whole = new WeakMap();
 let shownBlocks = [];
 
 function rowsAt(table, example) {
@@ -30,6 +27,8 @@ async function drawExample(data, example) {
     { scope: at ? null : "row", class: typeof value === "number" ? "right" : "left" },
     value === null || value === undefined ? "–" : typeof value === "number" ? shown({ scale: 1, decimals: Number.isInteger(value) ? 0 : 2 }, value) : value)));
   const blocks = [...(data.paths ? blocksOf(data, example, numbers) : []), ...rowBlocks(data, example, numbers)];
+  scaleTogether(blocks);
+  shownBlocks = blocks.slice(0, BLOCKS);
   fill("example",
     element("h3", { id: "example-title", tabIndex: -1 }, data.ids[example]),
     data.asked && data.asked[example] ? element("p", null, data.asked[example]) : null,
@@ -37,15 +36,32 @@ async function drawExample(data, example) {
     data.seen && data.seen[example] !== null ? element("p", { id: "seen" }, `The error can be seen from word ${data.seen[example]} on.`) : null,
     element("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "what the policies answered" }, element("table", { id: "example-outcomes" },
       ...tableOf(heads, told.map(cells)))),
-    element("div", { id: "blocks" }, ...blocks.slice(0, BLOCKS).map((block, at) => (block.frame || frameOf)(block, at))),
+    element("div", { id: "play-controls", class: "controls" }, othersControl(blocks), ...playControls()),
+    element("div", { id: "blocks" }, ...shownBlocks.map((block, at) => (block.frame || frameOf)(block, at))),
     data.paths ? null : element("p", { class: "quiet" }, "No traces are in this result."),
     data.paths && !blocks.length && units.some(([name]) => name === "rounds") ? element("p", { class: "quiet" },
       "The rounds that these policies read are not in this result: save it again with them (--traces).") : null,
     element("div", { id: "texts" }));
-  shownBlocks = blocks.slice(0, BLOCKS);
   const turns = [drawBlocks()];
   if (data.texts) turns.push(drawTexts(data, example, blocks));
   await Promise.all(turns);
+}
+
+// Steps are as far apart in all blocks of a kind, and what policies answered has the same room.
+function scaleTogether(blocks) {
+  const kindOf = (block) => block.kind || "traces";
+  for (const block of blocks) {
+    const alike = blocks.filter((one) => kindOf(one) === kindOf(block));
+    block.reach = Math.max(1, ...alike.map((one) => one.steps.length));
+    block.longest = Math.max(0, ...alike.flatMap((one) => one.ends.map((end) => wide(end.short ?? end.said))));
+  }
+}
+
+// What other policies paid of this question is shown on request.
+function othersControl(blocks) {
+  if (!blocks.some((block) => !block.frame)) return null;
+  const box = element("input", { id: "others", type: "checkbox", checked: state.others, on: { change: (event) => change({ others: event.target.checked }) } });
+  return element("label", { class: "box" }, box, " also what only other policies paid");
 }
 
 // What some policies walked along: an order through a slice, its traces as far as the longest went, and the stops.
@@ -64,12 +80,18 @@ function blocksOf(data, example, numbers) {
   const stops = rowsAt(paths.stops, example).filter((row) => numbers.includes(paths.stops.policy[row]));
   const blocks = [];
   const lists = new Map(rowsAt(paths.orders, example).map((row) => [paths.orders.order[row], row]));
+  const generated = new Set(stops.flatMap((stop) => {
+    const list = lists.get(paths.stops.generation[stop]);
+    if (list === undefined) return [];
+    return paths.orders.samples[list].slice(0, paths.stops.generated[stop]).map((sample, at) =>
+      `${paths.orders.slices[list] ? paths.orders.slices[list][at] : paths.orders.slice[list]}/${sample}`);
+  }));
   for (const row of rowsAt(paths.orders, example)) {
     const mine = stops.filter((stop) => paths.stops.order[stop] === paths.orders.order[row]);
     if (!mine.length) continue;
     const slice = paths.orders.slice[row];
     const reach = Math.max(...mine.map((stop) => paths.stops.steps[stop]));
-    const steps = paths.orders.samples[row].slice(0, reach).map((sample, at) => {
+    const steps = paths.orders.samples[row].slice(0, state.others ? undefined : reach).map((sample, at) => {
       const of = paths.orders.slices[row] ? paths.orders.slices[row][at] : slice;  // an abandoned one lies elsewhere
       const trace = traces.get(`${of}/${sample}`);
       const tokens = trace === undefined ? null : paths.traces.tokens[trace];
@@ -79,8 +101,8 @@ function blocksOf(data, example, numbers) {
       return {
         step: at + 1, sample, slice: of, answer: trace === undefined ? "not held" : word(paths.traces.answer[trace]),
         verdict: right === null ? "unjudged" : right === 1 ? "right" : right === 0 ? "wrong" : "part right",
-        tokens: tokens === null ? "–" : tokens, spent, each: own,
-        scores: own.map((one) => `${one.verifier}: ${one.score ?? "none"}`).join(", "),
+        tokens: tokens === null ? "–" : tokens, spent, each: own, opacity: at < reach ? 1 : 0.3, paid: at < reach ? "yes" : "only by others",
+        seconds: trace === undefined || !paths.traces.seconds ? null : paths.traces.seconds[trace],
       };
     });
     const paid = new Map();  // the samples that each verifier was paid for, of those shown
@@ -89,6 +111,10 @@ function blocksOf(data, example, numbers) {
       const verifier = paths.verifiers[paths.stops.verifier[stop]];
       const samples = list === undefined ? steps.map((one) => one.sample) : paths.orders.samples[list].slice(0, paths.stops.verified[stop]);
       paid.set(verifier, new Set([...(paid.get(verifier) || []), ...samples]));
+    }
+    for (const one of steps) {
+      one.each = one.each.map((each) => ({ ...each, opacity: paid.get(each.verifier)?.has(one.sample) ? 1 : 0.3 })).filter((each) => state.others || each.opacity === 1);
+      one.scores = one.each.map((each) => `${each.verifier}: ${each.score ?? "none"}`).join(", ");
     }
     const last = (stop) => Math.max(...stops.filter((one) => paths.stops.policy[one] === paths.stops.policy[stop]).map((one) => paths.stops.part[one]));
     const ends = mine.map((stop) => {
@@ -108,7 +134,7 @@ function blocksOf(data, example, numbers) {
       };
     });
     ends.sort((one, other) => numbers.indexOf(one.number) - numbers.indexOf(other.number));
-    blocks.push({ slice: paths.slices[slice], key: slice, rule: paths.rules[paths.orders.rule[row]], steps, ends, spent: spentOf(steps, paid) });
+    blocks.push({ slice: paths.slices[slice], key: slice, rule: paths.rules[paths.orders.rule[row]], steps, ends, spent: spentOf(steps, paid), generated });
   }
   return blocks;
 }
@@ -122,7 +148,7 @@ function spentOf(steps, paid) {
         if (each.verifier === verifier && paid.get(verifier).has(one.sample)) verified += each.tokens ?? NaN;
       }
       const spent = one.spent === null ? NaN : one.spent + verified;
-      return { step: one.step, series: verifier === null ? "traces" : `with ${verifier}`, spent };
+      return { step: one.step, opacity: one.opacity, series: verifier === null ? "traces" : `with ${verifier}`, spent };
     });
     return verifier === null || verified > 0 ? rows.filter((one) => Number.isFinite(one.spent)) : [];
   });
@@ -145,15 +171,15 @@ function frameOf(block, at) {
 function placesOfBlock(block, width) {
   const names = roomOf(width);
   const narrow = width < 480;  // a phone has no room at the right: what was answered stands with the name
-  const longest = narrow ? 0 : Math.max(0, ...block.ends.map((end) => wide(end.said)));
+  const longest = narrow ? 0 : block.longest;
   const room = Math.round(Math.min(longest + 14, 0.3 * width)) + 8;
-  const [left, steps] = [names + 8, Math.max(block.steps.length, 1)];
+  const [left, steps] = [names + 8, block.reach];
   const plot = Math.max(width - left - room, 40);
   const apart = Math.max(1, Math.ceil(steps / (plot / 30)));
   return {
     names, narrow, left, right: room, wide: plot, across: plot + names, from: -names, top: 28, bottom: 6,
     mark: Math.max(20, Math.min(150, (plot / steps) ** 2 * 0.8)), steps: [0.5, steps + 0.5],
-    ticks: block.steps.map((one) => one.step).filter((step) => step === 1 || step % apart === 0),
+    ticks: block.steps.map((one) => one.step).filter((step) => step === 1 || step % apart === 0), now: play.now,
   };
 }
 
@@ -177,18 +203,18 @@ function drawBlock(block, at) {
   const part = (chart, number, description, more, data, heard) =>
     draw(`block-${at}-${chart}${number}`, chart, { ...own, ...more, description }, { [chart]: data }, heard);
   const series = [...new Set(block.spent.map((one) => one.series))];
-  numbersBelow(`block-${at}-numbers`, ["step", "sample", "answer", "verdict", "scores", ...series.map((one) => `tokens so far, ${one}`)],
-    block.steps.map((one) => [one.step, one.sample, one.answer, one.verdict, one.scores || "–",
+  numbersBelow(`block-${at}-numbers`, ["trace", "sample", "answer", "verdict", "scores", "tokens", "seconds", ...series.map((one) => `tokens so far, ${one}`)],
+    block.steps.map((one) => [one.step, one.sample, one.answer, one.verdict, one.scores || "–", one.tokens, one.seconds,
       ...series.map((name) => block.spent.find((each) => each.series === name && each.step === one.step)?.spent)]));
   const called = [...new Set(block.steps.map((one) => one.answer))];
-  const traces = block.steps.map(({ each, ...rest }) => ({ ...rest, tokens: String(rest.tokens), row: called.indexOf(rest.answer) }));
+  const traces = block.steps.map(({ each, ...rest }) => ({ ...rest, tokens: String(rest.tokens), seconds: String(rest.seconds ?? "–"), row: called.indexOf(rest.answer) }));
   const told = block.steps.slice(0, 30).map((one) => `${one.answer} (${one.verdict})`).join(", ");
   const verdicts = legendOf(["part right", "unjudged", "wrong", "right"], own);
   const turns = [part("traces", "", `Answers of ${block.steps.length} traces in order: ${told}`, { ...verdicts, called, each: 26 }, traces,
     (datum) => toText(datum.slice, datum.sample))];
   verifiersOf(block).forEach((verifier, number) => {
     const scores = block.steps.flatMap((one) => one.each.filter((each) => each.verifier === verifier && each.score !== null)
-      .map((each) => ({ verifier, score: each.score, step: one.step, sample: one.sample })));
+      .map((each) => ({ verifier, score: each.score, step: one.step, sample: one.sample, opacity: each.opacity, paid: each.opacity === 1 ? "yes" : "only by others" })));
     const more = { verifier: `score by ${verifier}`, mark: Math.min(own.mark, 60) };
     turns.push(part("scores", `-${number}`, `Scores of the traces by ${verifier}`, more, scores));
   });
@@ -205,108 +231,4 @@ function drawBlock(block, at) {
   const said = block.ends.map((end) => `${end.name} stops after ${end.steps} traces and answers ${end.said}`).join("; ");
   turns.push(part("stops", "", said, { ...inRows(lines), bottom: 42 }, stops));
   return Promise.all(turns);
-}
-
-// Each file of texts calls this with what it holds: the texts of some examples, by their numbers.
-window.thinkbackTexts = (result, file, texts) => {
-  const waiting = loaded.get(`${result}-${file}`);
-  if (waiting) waiting.found(texts);
-};
-
-function textsIn(result, file) {
-  const key = `${result}-${file}`;
-  if (!loaded.has(key)) {
-    loaded.clear();  // one at a time: what was shown before may be large
-    const waiting = {};
-    waiting.made = new Promise((found, failed) => { Object.assign(waiting, { found, failed }); });
-    loaded.set(key, waiting);
-    const script = element("script", { src: `${document.body.dataset.files}/${key}.js` });
-    script.addEventListener("error", () => waiting.failed(new Error("gone")));
-    script.addEventListener("load", () => script.remove());
-    document.head.append(script);
-  }
-  return loaded.get(key).made;
-}
-
-async function drawTexts(data, example, blocks) {
-  const result = state.result;
-  let texts;
-  try {
-    texts = (await textsIn(result, data.texts[example]))[example];
-  } catch {
-    fill("texts", element("p", { role: "alert" }, `The texts are not there: keep the folder ${document.body.dataset.files} beside this page.`));
-    return;
-  }
-  if (result !== state.result || data.ids[example] !== state.example || !place("texts")) return;
-  const search = element("input", { id: "within", type: "search", on: { input: () => mark(search.value) } });
-  for (const block of blocks) if (block.words) block.words(texts.question);
-  const order = new Map();
-  for (const block of blocks.filter((one) => !one.frame)) for (const step of block.steps) {
-    const of = data.paths.slices[step.slice];
-    order.set(`${of}/${step.sample}`, `${of}, sample ${step.sample}`);
-  }
-  for (const [slice, samples] of Object.entries(texts.traces)) {
-    for (const sample of Object.keys(samples)) order.set(`${slice}/${sample}`, `${slice}, sample ${sample}`);
-  }
-  const parts = [...order].map(([key, name]) => {
-    const cut = key.lastIndexOf("/");
-    const text = (texts.traces[key.slice(0, cut)] || {})[key.slice(cut + 1)];
-    return text === undefined ? null : textOf(name, text, `text-${key}`);
-  });
-  fill("texts", element("h4", null, "texts"),
-    element("p", null, element("label", { for: "within" }, "search in these texts ", search), " ", element("output", { id: "within-count", for: "within" })),
-    texts.question ? textOf("question", texts.question, "text-question") : null, ...parts.filter(Boolean));
-}
-
-function textOf(name, text, id) {
-  const body = element("pre", { tabIndex: 0, "aria-label": name });
-  const all = visible(text);
-  whole.set(body, { all, end: CUT });
-  body.textContent = all.slice(0, CUT);
-  const made = element("details", { class: "text", id, open: true }, element("summary", null, name), body);
-  if (all.length > CUT) {
-    const further = () => {
-      const { end } = whole.get(body);
-      body.append(all.slice(end, end + 5 * CUT));
-      whole.get(body).end = end + 5 * CUT;
-      rest.hidden = end + 5 * CUT >= all.length;
-    };
-    const rest = element("button", { type: "button", on: { click: further } }, `show more of ${all.length.toLocaleString("en-US")} characters`);
-    made.append(rest);
-  }
-  return made;
-}
-
-// Marks the places of a wanted text, at most a thousand, and hides the texts without one. Of a long text the part
-// around its first place is shown.
-function mark(wanted) {
-  let count = 0;
-  const pattern = new RegExp(wanted.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"), "giu");
-  for (const body of document.querySelectorAll("#texts pre")) {
-    const { all, end } = whole.get(body);
-    pattern.lastIndex = 0;
-    const first = wanted ? all.search(pattern) : -1;
-    const from = first >= end ? first - 200 : 0;
-    const to = from + end;
-    const parts = [];
-    let at = from;
-    for (const { 0: found, index } of first < 0 ? [] : all.matchAll(pattern)) {
-      if (count === 1000) break;
-      count += 1;
-      if (index + found.length > to) continue;
-      parts.push(all.slice(at, index), element("mark", null, found));
-      at = index + found.length;
-    }
-    body.replaceChildren(from > 0 ? "… " : "", ...parts, all.slice(at, to));
-    body.parentElement.hidden = wanted !== "" && first < 0;
-  }
-  place("within-count").textContent = wanted ? (count === 1000 ? "1,000 places or more" : counted(count, "place")) : "";
-}
-
-function toText(slice, sample) {
-  const data = unpacked.get(state.result);
-  data.then((known) => {
-    const found = place(`text-${known.paths.slices[slice]}/${sample}`);
-    if (found) { found.open = true; found.scrollIntoView({ block: "center" }); found.querySelector("summary").focus(); }
-  });
 }

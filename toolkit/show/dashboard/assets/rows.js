@@ -80,7 +80,7 @@ function roundBlocks(data, example, numbers) {
     });
     const question = text(known.question[first]);
     const title = `${known.pools[known.pool[first]]}, hop ${known.hop[first]}${question ? `: ${question}` : ""}`;
-    const block = { ends, steps: mine.map((_, at) => ({ step: at + 1 })), called: [...called.values()], clusters, rewards, draw: drawRounds };
+    const block = { ends, steps: mine.map((_, at) => ({ step: at + 1 })), called: [...called.values()], clusters, rewards, kind: "rounds", draw: drawRounds };
     for (const one of ends) one.said = one.said.replace(/;$/, "");
     return [blockOf("rounds", title, ["clusters", "stops"],
       "First, how many of each round's answers are in each cluster, whose number is in brackets. Then, above each round that a policy read, the clusters of its frontier "
@@ -99,10 +99,10 @@ function roundWords(one, room) {
 }
 
 function drawRounds(block, at) {
-  const own = placesOfBlock({ ...block, ends: block.ends.map((one) => ({ said: one.short })) }, place(`block-${at}-stops`).clientWidth);
+  const own = placesOfBlock(block, place(`block-${at}-stops`).clientWidth);
   own.answers = block.called;
   own.ticks = block.steps.map((one) => one.step);
-  const room = own.wide / block.steps.length - 6;
+  const room = own.wide / block.reach - 6;
   numbersBelow(`block-${at}-numbers`, ["policy", "round", "answers by cluster", "frontier: support", "reward", "moved up"],
     block.rewards.map((one) => [one.name, one.round,
       block.clusters.filter((each) => each.step === one.step).map((each) => `${each.answer}: ${each.answers}`).join(", ") || "none",
@@ -158,7 +158,8 @@ function checkBlocks(data, example, numbers) {
         acted: acts ? `at word ${word}` : "nowhere", brief: `${acts ? `word ${word}` : "never"} ${sign(outcome(data, "correct", one.number, example), data)[0]}`, said: acts ? `at word ${word}: ${said}` : said };
     });
     const block = {
-      ends, steps: Array.from({ length }, (_, word) => ({ step: word + 1 })), claims, checks, seen, length, draw: drawChecks, question: null,
+      ends, steps: Array.from({ length }, (_, word) => ({ step: word + 1 })), claims, checks, seen, length, kind: "checks", draw: drawChecks, question: null,
+      moments: [...checks.map((one) => one.step), ...ends.map((one) => one.step), length],
       names: claims.map((claim) => { const one = checks.find((check) => check.claim === claim); return `${claim}${one.text ? `: ${one.text}` : ""}`; }),
     };
     block.words = (question) => { block.question = question; drawWords(block); };
@@ -182,15 +183,17 @@ function lineOf(block) {
   for (const one of paid.filter((check) => check.stage === "stream")) put(one.step, markOf(one), ...flags(one));
   const parts = [];
   let blank = 0;
-  for (let word = 0; word <= block.length; word += 1) {
+  const end = Math.min(block.length, play.now);
+  for (let word = 0; word <= end; word += 1) {
     if (word && named) parts.push(visible(words[word - 1]));
     else if (word) blank += 1;
-    if (blank && (marks.has(word) || word === block.length)) {
+    if (blank && (marks.has(word) || word === end)) {
       parts.push(element("i", null, counted(blank, "word")));
       blank = 0;
     }
     parts.push(...(marks.get(word) || []));
   }
+  if (end < block.length) return parts.flatMap((part) => [part, " "]);
   const later = paid.filter((one) => one.stage === "revision").flatMap((one) => [markOf(one), ...flags(one)]);
   return (later.length ? [...parts, "‖ after its end", ...later] : parts).flatMap((part) => [part, " "]);
 }
@@ -203,14 +206,14 @@ function drawChecks(block, at) {
   block.at = at;
   drawWords(block);
   const own = placesOfBlock(block, place(`block-${at}-stops`).clientWidth);
-  Object.assign(own, { steps: [0, block.length + 1], mark: 70 });
+  Object.assign(own, { steps: [0, block.reach + 1], mark: 70 });
   numbersBelow(`block-${at}-numbers`, ["word", "claim", "round", "stage", "text", "verdict", "confidence", "names the error", "paid by", "acts"],
     block.checks.map((one) => [one.step, one.claim, one.round, one.stage, one.text || "–", one.verdict, one.confidence, one.matches, one.paid, one.buzz.join(", ") || "–"]));
   const verdicts = legendOf(["supported", "refuted", "not enough"], own);
   const error = block.seen === null ? [] : [{ step: block.seen }];
   const below = (end) => (own.narrow ? [`→ ${end.brief}`] : []);
   const lines = block.ends.map((end) => [...lined(end.name, own.names - 8), ...below(end)]);
-  const left = (end) => own.wide * (1 - end.step / (block.length + 1)) + own.right - 12;
+  const left = (end) => own.wide * (1 - end.step / (block.reach + 1)) + own.right - 12;
   const stops = block.ends.map((end) => ({ ...end, words: own.narrow ? "" : cutTo(end.said, left(end)) }));
   const rows = inRows(block.names.map((name) => [cutTo(name, own.names - 8)]));
   return Promise.all([

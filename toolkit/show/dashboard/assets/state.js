@@ -4,7 +4,7 @@ const results = ready("results-data");
 const state = {
   result: 0, cost: null, baseline: null, picked: [], find: "", sort: null, down: false, hidden: new Set(),
   only: "all", sweeps: {}, example: null, show: "all", group: "", seek: "", slid: null, pool: "", side: null,
-  arrived: false, width: window.innerWidth,
+  arrived: false, others: false, width: window.innerWidth,
 };
 const OF_ONE_RESULT = { cost: null, baseline: null, sort: null, example: null, group: "", slid: null };
 const watchers = [];
