@@ -307,8 +307,7 @@ def _answer_colour() -> Any:
 
 def _opacity_so_far() -> Any:
     """A mark's own opacity, and none while what it stands for is yet to come."""
-    seen = [{"test": f"!({SO_FAR})", "value": 0}, {"test": "datum.opacity < 1", "value": 0.3}]
-    return alt.OpacityValue(1, condition=seen)
+    return alt.OpacityValue(alt.ExprRef(f"{SO_FAR} ? isValid(datum.opacity) ? datum.opacity : 1 : 0"))
 
 
 def _traces() -> Spec:

@@ -64,6 +64,17 @@ function othersControl(blocks) {
   return element("label", { class: "box" }, box, " also what only other policies paid");
 }
 
+// What the data hold of a trace, by its row.
+function traceAt({ paths: { traces }, words }, row) {
+  if (row === undefined) return { answer: "not held", verdict: "unjudged", tokens: "–", seconds: null };
+  const right = traces.correct[row];
+  return {
+    answer: traces.answer[row] < 0 ? "no answer" : words[traces.answer[row]],
+    verdict: right === null ? "unjudged" : right === 1 ? "right" : right === 0 ? "wrong" : "part right",
+    tokens: traces.tokens[row] ?? "–", seconds: traces.seconds ? traces.seconds[row] : null,
+  };
+}
+
 // What some policies walked along: an order through a slice, its traces as far as the longest went, and the stops.
 function blocksOf(data, example, numbers) {
   const { paths, words } = data;
@@ -94,15 +105,11 @@ function blocksOf(data, example, numbers) {
     const steps = paths.orders.samples[row].slice(0, state.others ? undefined : reach).map((sample, at) => {
       const of = paths.orders.slices[row] ? paths.orders.slices[row][at] : slice;  // an abandoned one lies elsewhere
       const trace = traces.get(`${of}/${sample}`);
-      const tokens = trace === undefined ? null : paths.traces.tokens[trace];
       const spent = paths.orders.spent[row] ? paths.orders.spent[row][at] : null;
-      const right = trace === undefined ? null : paths.traces.correct[trace];
       const own = scores.get(`${of}/${sample}`) || [];
       return {
-        step: at + 1, sample, slice: of, answer: trace === undefined ? "not held" : word(paths.traces.answer[trace]),
-        verdict: right === null ? "unjudged" : right === 1 ? "right" : right === 0 ? "wrong" : "part right",
-        tokens: tokens === null ? "–" : tokens, spent, each: own, opacity: at < reach ? 1 : 0.3, paid: at < reach ? "yes" : "only by others",
-        seconds: trace === undefined || !paths.traces.seconds ? null : paths.traces.seconds[trace],
+        step: at + 1, sample, slice: of, ...traceAt(data, trace), spent, each: own, opacity: at < reach ? 1 : 0.3,
+        paid: at < reach ? "yes" : "only by others",
       };
     });
     const paid = new Map();  // the samples that each verifier was paid for, of those shown

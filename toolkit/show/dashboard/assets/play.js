@@ -43,8 +43,8 @@ async function startPlaying() {
 // Shows what there is after so many moments; after the last one it is the whole picture.
 function showMoment(at) {
   const all = moments();
-  play.now = at >= all.length ? ALL : at ? all[at - 1] : 0;
   const here = at ? all[at - 1] : 0;
+  play.now = at >= all.length ? ALL : here;
   const ended = shownBlocks.flatMap((block) => block.ends.filter((end) => Math.floor(end.step) === here)).map((end) => `${end.name}: ${end.said}`);
   const said = (at >= all.length ? "its end" : at ? String(here) : "the beginning") + (ended.length ? `; here stops ${ended.join("; ")}` : "");
   place("play-bar").value = String(at);

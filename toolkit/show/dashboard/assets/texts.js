@@ -29,7 +29,7 @@ function textsIn(result, file) {
 // The traces whose texts are shown, in the order of the picture: those that picked policies paid, or all.
 function textOrder(data, example, blocks) {
   const order = new Map();
-  const { paths, words } = data;
+  const { paths } = data;
   const put = (key, more) => order.set(key, { ...(order.get(key) || { key, steps: [] }), ...more });
   const pictures = blocks.filter((block) => !block.frame);
   for (const block of pictures) for (const step of block.steps) {
@@ -41,10 +41,7 @@ function textOrder(data, example, blocks) {
   for (const row of paths ? rowsAt(paths.traces, example) : []) {
     const key = `${paths.traces.slice[row]}/${paths.traces.sample[row]}`;
     if (order.has(key) || !(state.others || pictures.some((block) => block.generated.has(key)))) continue;
-    const right = paths.traces.correct[row];
-    put(key, { slice: paths.traces.slice[row], sample: paths.traces.sample[row], scores: {}, tokens: paths.traces.tokens[row] ?? "–",
-      seconds: paths.traces.seconds ? paths.traces.seconds[row] : null, answer: paths.traces.answer[row] < 0 ? "no answer" : words[paths.traces.answer[row]],
-      verdict: right === null ? "unjudged" : right === 1 ? "right" : right === 0 ? "wrong" : "part right" });
+    put(key, { slice: paths.traces.slice[row], sample: paths.traces.sample[row], scores: {}, ...traceAt(data, row) });
   }
   return [...order.values()].map((one) => ({ ...one, key: `${paths.slices[one.slice]}/${one.sample}`, name: headingOf(paths.slices[one.slice], one) }));
 }
