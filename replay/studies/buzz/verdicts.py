@@ -73,7 +73,7 @@ def _on_baselines(study: BuzzStudy) -> Iterator[Finding]:
         "does it refute more texts without an error", study.gaps(alarms), f"false alarms, {main} minus", needs
     )
     gains = _gains(study)
-    accuracy = {group: study.accuracy_of_backbone(group) for group in gains}
+    accuracy = {group: study.accuracy_on_dev(group) for group in gains}
     order = sorted((group for group in gains if accuracy[group] is not None), key=lambda group: accuracy[group] or 0)
     weaker = {}
     if len(order) > 1:
@@ -82,7 +82,7 @@ def _on_baselines(study: BuzzStudy) -> Iterator[Finding]:
         weaker = study.gaps({key: (gains[order[0]], gains[order[-1]])})
     yield finding_on_any(
         "is its gain larger on the weaker backbone", weaker, "gain on the weaker minus that on the stronger",
-        "it needs whole-text verdicts and checks by two backbones",
+        "it needs whole-text verdicts and checks by two backbones, and dev, which says what is weaker",
     )  # fmt: skip
     dense, sparse = density_groups(study)
     by_density = {group: contrast(gain, dense, sparse) for group, gain in gains.items()}
