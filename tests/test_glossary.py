@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import re
 from collections.abc import Iterator
+
+import pytest
 
 from tests.house import PACKAGES, ROOT, parsed
 
@@ -20,18 +23,31 @@ def avoided() -> dict[str, str]:
 
 
 def names(tree: ast.AST, place: str = "") -> Iterator[tuple[str, str]]:
-    """The names that a tree binds, each with the function or class that it is bound in."""
+    """The names that a tree binds, each with the function or class that it is bound in: functions, classes, parameters,
+    variables, fields, attributes, and the keywords of calls, which name columns of frames, too.
+    """
     for node in ast.iter_child_nodes(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield place, name
                 yield from names(node, f"{place}.{name}".removeprefix("."))
                 continue
-            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+            case (
+                ast.arg(arg=name)
+                | ast.Name(id=name, ctx=ast.Store())
+                | ast.Attribute(attr=name, ctx=ast.Store())
+                | ast.ExceptHandler(name=str(name))
+                | ast.MatchAs(name=str(name))
+                | ast.MatchStar(name=str(name))
+                | ast.MatchMapping(rest=str(name))
+                | ast.alias(asname=str(name))
+                | ast.keyword(arg=str(name))
+            ):
                 yield place, name
         yield from names(node, place)
 
 
+@functools.cache
 def words(name: str) -> set[str]:
     """The words of a name, singular, and pairs of neighbours; `not found` is the code of an error."""
     parts = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().replace("not_found", ""))
@@ -42,10 +58,24 @@ def test_names_keep_to_the_glossary() -> None:
     avoid, faults = avoided(), []
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
+            file = path.relative_to(ROOT)
+            faults += [f"{file}: the name of a folder or file" for part in file.parts if words(part) & avoid.keys()]
             for place, name in dict.fromkeys(names(parsed(path.read_text(encoding="utf-8")))):
                 better = [avoid[word] for word in words(name) & avoid.keys()]
-                faults += [f"{path.relative_to(ROOT)} {place} {name}: write {', '.join(better)}"] if better else []
+                faults += [f"{file} {place} {name}: write {', '.join(better)}"] if better else []
     assert faults == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(told): pass", "def f(*, told=1): pass", "told = 1", "class A:\n    told: int", "self.told = 1",
+        "frame.select(told=1)", "for told in x: pass", "[1 for told in x]", "import x as told", "with x as told: pass",
+        "try: x\nexcept E as told: x", "match x:\n    case [told, *rest]: x", "(told := 1)", "lambda told: 1",
+    ],
+)  # fmt: skip
+def test_every_way_to_bind_a_name_is_seen(source: str) -> None:
+    assert "told" in {name for _, name in names(ast.parse(source))}
 
 
 def test_the_table_is_read() -> None:

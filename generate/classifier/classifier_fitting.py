@@ -383,7 +383,7 @@ def _save_classifier(folder: Path, reader: Reader, recipe: ClassifierRecipe, tra
     network = reader.network
     if recipe.training.method == "lora" and recipe.training.keep == "merged":
         network = network.merge_and_unload()
-    network.config.pad_token_id = reader.own_pad
+    network.config.pad_token_id = reader.model_pad_id
     if not recipe.training.load_in_4bit:
         network = network.to(getattr(torch, recipe.training.store))
     if recipe.training.method == "lora" and recipe.training.keep == "adapter":

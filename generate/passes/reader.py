@@ -87,7 +87,7 @@ class Reader:
         self.context = _context_limit(base or files, tokens, context)
         self.batch_tokens = tokens_in_batch(batch_tokens, network.device.type)
         self.busy_s = 0.0
-        self.own_pad = network.config.pad_token_id
+        self.model_pad_id = network.config.pad_token_id
         self._takes = frozenset(inspect.signature(network.forward).parameters)
         self.left = left and not is_bidirectional(network)
         small = sum(one.numel() for one in network.parameters()) < SMALL
@@ -185,8 +185,8 @@ class Reader:
         """
         if self.head != "sequence":
             return 0 if self.tokens.tokenizer.pad_token_id is None else int(self.tokens.tokenizer.pad_token_id)
-        if self.own_pad is not None:
-            return int(self.own_pad)
+        if self.model_pad_id is not None:
+            return int(self.model_pad_id)
         held = {i for text in texts for i in text.all_ids}
         free = next((i for i in range(int(self.network.config.get_text_config().vocab_size)) if i not in held), None)
         if free is None and len(texts) > 1:

@@ -125,7 +125,7 @@ class JustificationSignal(FeatureSignal):
         plain = texts.cast(pl.String).fill_null("")
         if self.pattern is None:
             return plain
-        matches = last_matches(plain, self.pattern)["taken"]
+        matches = last_matches(plain, self.pattern)["content"]
         return matches.zip_with(matches.is_not_null(), plain)
 
 

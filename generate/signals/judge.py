@@ -87,7 +87,7 @@ class _PromptedWorker(Worker):
         )
         self.begun: set[str] = set()  # questions that were asked, or had an answer, of the block at hand and the next
         self.open: dict[str, _OpenQuestion] = {}  # those of them that wait for an answer
-        self.read, self.unread, self.said = work.existing, 0, ""
+        self.read, self.unread, self.first_unread = work.existing, 0, ""
         for answered in work.journal.events(Answered):
             self._note(answered)
 
@@ -204,7 +204,7 @@ class _PromptedWorker(Worker):
             self.read += 1
             return
         self.unread += 1
-        self.said = self.said or self.answers[question.key][0].text
+        self.first_unread = self.first_unread or self.answers[question.key][0].text
         if not self.read and self.unread >= MAX_UNREADABLE:
             raise self._unreadable_error()
 
@@ -214,7 +214,7 @@ class _PromptedWorker(Worker):
         return next((number for number in numbers if number is not None), None)
 
     def _unreadable_error(self) -> UnreadableError:
-        first = f", the first says {self.said[:60]!r}" if self.said else ""
+        first = f", the first says {self.first_unread[:60]!r}" if self.first_unread else ""
         return UnreadableError(
             f"`{self.step.name}`: not one of {self.unread:,} judgements can be read{first}: look at its prompt, `read`"
             " and `max_tokens`; the log is unchanged"

@@ -28,9 +28,9 @@ def numbers_in(texts: pl.Series) -> pl.Series:
 
 def _share_among(numbers: pl.Series, among: pl.Series) -> pl.Series:
     """The share of each list's numbers that are in the list beside it, (n,) float64; 1 for an empty list."""
-    frame = pl.DataFrame({"own": numbers, "among": among})
-    both = pl.col("own").list.set_intersection("among").list.len()
-    share = pl.when(pl.col("own").list.len() == 0).then(1.0).otherwise(both / pl.col("own").list.len())
+    frame = pl.DataFrame({"numbers": numbers, "among": among})
+    both = pl.col("numbers").list.set_intersection("among").list.len()
+    share = pl.when(pl.col("numbers").list.len() == 0).then(1.0).otherwise(both / pl.col("numbers").list.len())
     return frame.select(share.cast(pl.Float64).alias("share"))["share"]
 
 

@@ -422,7 +422,7 @@ class Evaluator:
     ) -> None:
         self.block, self.policies, self.acting = block, policies, acting
         self._by_name = {policy.name: policy for policy in policies}
-        self._made: dict[Hashable, Any] = {}
+        self._results: dict[Hashable, Any] = {}
         self._shared: dict[Hashable, tuple[Outcome, np.ndarray]] = {}
         names = {name for p in policies if p.against is not None for name in (p.name, p.against)}
         keys = (p.cache_key for q in policies for p in policy_and_parts(q) if paths or p is not q or q.name in names)
@@ -466,13 +466,13 @@ class Evaluator:
 
     def compute_once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """The result of `make`, computed at the first use of `key`."""
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
+        if key not in self._results:
+            self._results[key] = make()
+        return self._results[key]
 
     def store_outcome(self, policy: Policy, outcome: Outcome) -> None:
         """Store an outcome that was computed beforehand."""
-        self._made["outcome", self._policy_key(policy)] = outcome
+        self._results["outcome", self._policy_key(policy)] = outcome
 
     def share_outcome(self, policies: Sequence[Policy], outcome: Outcome, examples: np.ndarray) -> None:
         """Store an outcome of which each policy has some `examples` (policies, E), the same as others or not."""

@@ -320,11 +320,13 @@ def _longer_pools_advice(log: Log, counts: pl.LazyFrame, examples: pl.DataFrame,
     """Pool -> a line of advice, where some data sets have more of its traces than others."""
     least = pl.col("traces").quantile(1 - MIN_SHARE, "lower").cast(pl.Int64)
     whose = counts.join(examples.lazy().select("example_id", "dataset"), on="example_id").drop_nulls("dataset")
-    dataset_sizes = collect(whose.group_by("pool", "dataset").agg(own=least), log).join(
+    dataset_sizes = collect(whose.group_by("pool", "dataset").agg(dataset_size=least), log).join(
         sizes.select("pool", "size"), on="pool"
     )
     hints = {}
-    for (pool,), rows in dataset_sizes.filter(pl.col("own") > pl.col("size")).sort("pool", "dataset").group_by("pool"):
+    for (pool,), rows in (
+        dataset_sizes.filter(pl.col("dataset_size") > pl.col("size")).sort("pool", "dataset").group_by("pool")
+    ):
         names = rows["dataset"].to_list()
         verb, quoted = "has" if len(names) == 1 else "have", names[0].replace("'", "''")
         hints[str(pool)] = (
@@ -347,7 +349,7 @@ def _score_ranges(
     every = traces.filter(pl.col("answer").is_not_null() | pl.col("pool").is_in(sorted(contents.opaque)))
     every = every.select("trace_id", "example_id", "pool", first=first)
     valid = every.filter("first")
-    answers = valid.group_by("pool", "example_id").agg(asked=pl.len())
+    answers = valid.group_by("pool", "example_id").agg(answers=pl.len())
     beyond = every.group_by("pool").agg(beyond=(~pl.col("first")).sum())
     beyond_scored = (
         every.filter(~pl.col("first")).join(verified, on="trace_id").group_by("pool", "verifier")
@@ -359,10 +361,10 @@ def _score_ranges(
         highest=pl.col("score").max(),
     )  # fmt: skip
     coverage = by_example.join(answers, on=["pool", "example_id"]).group_by("pool", "verifier").agg(
-        served=(pl.col("scored") >= pl.col("asked")).sum(), lowest=pl.col("lowest").min(),
+        full=(pl.col("scored") >= pl.col("answers")).sum(), lowest=pl.col("lowest").min(),
         highest=pl.col("highest").max(), scored=pl.col("scored").sum(),
     )  # fmt: skip
-    whole = answers.group_by("pool").agg(examples=pl.len(), asked=pl.col("asked").sum())
+    whole = answers.group_by("pool").agg(examples=pl.len(), answers=pl.col("answers").sum())
     whole = whole.join(beyond, on="pool")
     coverage = coverage.join(beyond_scored, on=["pool", "verifier"], how="left")
     frame = collect(coverage.join(whole, on="pool").sort("pool", "verifier"), log)
@@ -370,7 +372,7 @@ def _score_ranges(
     places, skipped = dict[str, list[str]](), []
     frame = frame.with_columns(complete=pl.col("beyond_scored").fill_null(0) >= pl.col("beyond"))
     for pool, verifier, count, lowest, highest, scored, examples, total, complete in frame.select(
-        "pool", "verifier", "served", "lowest", "highest", "scored", "examples", "asked", "complete"
+        "pool", "verifier", "full", "lowest", "highest", "scored", "examples", "answers", "complete"
     ).iter_rows():
         if lowest is not None and (count >= MIN_SHARE * examples or scored >= MIN_SHARE * total):
             gaps = scored < total

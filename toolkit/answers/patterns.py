@@ -33,9 +33,9 @@ def check_pattern(pattern: str) -> int:
 
 
 def last_matches(texts: pl.Series, pattern: str) -> pl.DataFrame:
-    """The last match in each text: its first group (without groups, the whole) as `taken`, and whether it is `at_end`.
+    """The last match in each text: its first group (the whole without groups) as `content`, and whether it is `at_end`.
 
-    `taken` is null without a match, and empty where the match does not use the group. `at_end`: nothing follows the
+    `content` is null without a match, and empty where the match does not use the group. `at_end`: nothing follows the
     group. Raises ThinkbackError as `check_pattern` does.
     """
     spelled, groups = _polars_pattern(pattern)
@@ -44,11 +44,11 @@ def last_matches(texts: pl.Series, pattern: str) -> pl.DataFrame:
     marked = plain.str.replace_all(spelled, marks)
     last = pl.col("marked").str.split(_BEGIN).list.last()
     parts = pl.when(pl.col("marked").str.contains(_BEGIN, literal=True)).then(last).str.split(_GROUP_END)
-    frame = pl.DataFrame({"marked": marked}).select(taken=parts.list.first(), behind=parts.list.last())
+    frame = pl.DataFrame({"marked": marked}).select(content=parts.list.first(), behind=parts.list.last())
     # what stands behind the group's end: the whole match, its end, the rest of the text
     match = pl.col("behind").str.strip_suffix(_END)
-    at_end = pl.col("behind").str.ends_with(_END) & match.str.ends_with(pl.col("taken"))
-    return frame.select("taken", at_end=at_end.fill_null(False))
+    at_end = pl.col("behind").str.ends_with(_END) & match.str.ends_with(pl.col("content"))
+    return frame.select("content", at_end=at_end.fill_null(False))
 
 
 def _polars_pattern(pattern: str) -> tuple[str, int]:

@@ -152,7 +152,7 @@ def _by_pattern(texts: pl.Series, pattern: str | None) -> pl.Series:
         raise RequiredError("reading by `pattern` needs one: set `pattern = 'a regular expression'`")
     plain = texts.cast(pl.String)
     matches = last_matches(plain.str.strip_suffix(_CUT), pattern).with_columns(cut=plain.str.ends_with(_CUT))
-    match = pl.when(pl.col("cut") & pl.col("at_end")).then(pl.lit(_CUT)).otherwise("taken")
+    match = pl.when(pl.col("cut") & pl.col("at_end")).then(pl.lit(_CUT)).otherwise("content")
     return matches.select(match.alias(texts.name)).to_series()
 
 

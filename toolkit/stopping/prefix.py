@@ -33,12 +33,12 @@ class LazyArrays(Mapping[str, np.ndarray]):
 
     def __init__(self, names: Iterable[str] = (), make: Callable[[str], np.ndarray] = np.array) -> None:
         self._names, self._make = tuple(names), make
-        self._made: dict[str, np.ndarray] = {}
+        self._arrays: dict[str, np.ndarray] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self._made:
-            self._made[name] = _read_only(self._make(name))
-        return self._made[name]
+        if name not in self._arrays:
+            self._arrays[name] = _read_only(self._make(name))
+        return self._arrays[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

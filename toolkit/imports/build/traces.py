@@ -211,9 +211,9 @@ def _escape_part(name: str) -> pl.Expr:
 
 def _find_parents(rows: SourceRows, revisions: pl.DataFrame, solves: pl.DataFrame) -> pl.DataFrame:
     """Sets each revision's parent_id from the pool and index of its parent; parent ids of the source stay."""
-    slots = solves.select("example_id", of_pool="pool", of_index="sample_index", found="trace_id")
+    slots = solves.select("example_id", of_pool="pool", of_index="sample_index", parent_trace="trace_id")
     joined = revisions.join(slots, on=["example_id", "of_pool", "of_index"], how="left", maintain_order="left")
-    joined = joined.with_columns(parent_id=pl.coalesce("parent_id", "found")).drop("found")
+    joined = joined.with_columns(parent_id=pl.coalesce("parent_id", "parent_trace")).drop("parent_trace")
     lost = joined.filter(pl.col("parent_id").is_null())
     if lost.height:
         row = lost.row(0, named=True)

@@ -59,13 +59,13 @@ class ByteStream(io.RawIOBase):
     """A stream of the chunks that `read` returns: `read(n)` gives at most n bytes, and none at the end."""
 
     def __init__(self, read: Callable[[int], bytes]):
-        self._piece = read
+        self._read = read
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        block = self._piece(len(buffer))
+        block = self._read(len(buffer))
         buffer[: len(block)] = block
         return len(block)
 

@@ -95,7 +95,7 @@ def _read_row_groups(
                 frame = read(first)
                 start += frame.height
                 if predicate is not None:
-                    mask = frame.select(predicate.alias("kept")).to_series().fill_null(False)
+                    mask = frame.select(predicate.alias("mask")).to_series().fill_null(False)
                     if not mask.any():
                         continue
                     later = [name for name in names if name not in frame.columns]

@@ -27,10 +27,10 @@ time.
 class ByteChecks:
     """Checks the bytes of an open log, and remembers which sealed shards and unsealed columns it has checked."""
 
-    def __init__(self, parts: Iterable[ByteChecks] = ()):
-        self._found: dict[tuple[str, str], Problem | None] = {}  # by path and column; `` is the shard as it was sealed
-        for part in parts:
-            self._found |= part._found
+    def __init__(self, joined: Iterable[ByteChecks] = ()):
+        self._known: dict[tuple[str, str], Problem | None] = {}  # by path and column; `` is the shard as it was sealed
+        for checks in joined:
+            self._known |= checks._known
 
     def problems(
         self, footers: Sequence[Footer], columns: Sequence[str] | None = None, anew: bool = False
@@ -40,20 +40,20 @@ class ByteChecks:
 
         `anew` hashes shards that the cache of the user knows, too.
         """
-        hashed = [footer for footer in footers if footer.shard.sha256 and (footer.shard.path, "") not in self._found]
+        hashed = [footer for footer in footers if footer.shard.sha256 and (footer.shard.path, "") not in self._known]
         if hashed:
-            self._found |= {(path, ""): problem for path, problem in _byte_problems(hashed, anew).items()}
+            self._known |= {(path, ""): problem for path, problem in _byte_problems(hashed, anew).items()}
         self._read_pages([footer for footer in footers if not footer.shard.sha256], columns)
         for footer in footers:
             names = [""] if footer.shard.sha256 else footer.columns if columns is None else columns
-            known = (self._found.get((footer.shard.path, name)) for name in names)
+            known = (self._known.get((footer.shard.path, name)) for name in names)
             yield from itertools.islice(filter(None, known), 1)
 
     def read_all(self, footer: Footer) -> Problem | None:
         """Reads every page of a shard, even if it was checked before, and returns the problem, if any."""
         problem = shard_damage(footer.shard, footer)
         if problem is None:
-            self._found |= {(footer.shard.path, name): None for name in footer.columns}
+            self._known |= {(footer.shard.path, name): None for name in footer.columns}
         return problem
 
     def _read_pages(self, footers: Iterable[Footer], columns: Sequence[str] | None) -> None:
@@ -61,12 +61,12 @@ class ByteChecks:
         due = []
         for footer in footers:
             wanted = footer.columns if columns is None else [name for name in columns if name in footer.columns]
-            new = [name for name in wanted if (footer.shard.path, name) not in self._found]
+            new = [name for name in wanted if (footer.shard.path, name) not in self._known]
             if new and not footer.in_ranges:
                 due.append((footer, new))
         results = map_in_threads(lambda one: shard_damage(one[0].shard, one[0], one[1]), due)
         for (footer, names), problem in zip(due, results, strict=True):
-            self._found.update(((footer.shard.path, name), problem) for name in names)
+            self._known.update(((footer.shard.path, name), problem) for name in names)
 
 
 def _byte_problems(sealed: Sequence[Footer], anew: bool) -> dict[str, Problem | None]:

@@ -52,8 +52,8 @@ def dashboard_page(page: PageData) -> str:
     return Template(read_asset("page.html")).substitute(
         policy=html.escape(_security_policy((script, vega, CALL), style, page.texts is not None)),
         title=html.escape(page.title), style=style, files=html.escape(page.texts or ""),
-        made=f"Made by thinkback {version('thinkback')} from saved results. It loads nothing from elsewhere.",
-        results=script_json(page.results), charts=script_json(charts()), own=script, examples=blocks, vega=vega,
+        maker=f"Made by thinkback {version('thinkback')} from saved results. It loads nothing from elsewhere.",
+        results=script_json(page.results), charts=script_json(charts()), script=script, examples=blocks, vega=vega,
     )  # fmt: skip
 
 

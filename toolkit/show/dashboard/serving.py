@@ -35,7 +35,7 @@ def live_page(title: str) -> tuple[str, str]:
     script, style = f'"use strict";\n{read_asset("live.js")}', read_asset("page.css") + read_asset("live.css")
     document = Template(read_asset("live.html")).substitute(
         title=html.escape(title), style=style, script=script, every=REFRESH_S * 1000,
-        made=f"Made by thinkback {version('thinkback')}. It loads nothing from elsewhere.",
+        maker=f"Made by thinkback {version('thinkback')}. It loads nothing from elsewhere.",
     )  # fmt: skip
     policy = (
         f"default-src 'none'; script-src {text_hash(script)}; style-src {text_hash(style)}; img-src data:; "
