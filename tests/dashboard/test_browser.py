@@ -16,6 +16,7 @@ from replay import Result
 from tests.dashboard.conftest import Open, Opened, altered
 from tests.seeds import seeds
 from toolkit.columns import metric_column
+from toolkit.rounding import rounded_text
 from toolkit.show.tables.table_content import IntervalCell, NumberWithInterval
 
 
@@ -27,8 +28,13 @@ def estimates(saved: Path) -> dict[tuple[str, str], tuple[float, float | None, f
 def test_the_table_is_the_ranked_table(browse: Open, page_file: Path, result: Result) -> None:
     page = browse(page_file)
     table = result.table()
-    assert [row[2] for row in page.rows()] == [row[1] for row in table.texts()]
-    assert [row[3] for row in page.rows()] == [row[2] for row in table.texts()]
+    names = page.js("current().policies.map((one) => one.called)")
+    assert [row[2] for row in page.rows()] == names
+    assert len({*names}) == len(names)
+    assert [" ".join(row[3].split()) for row in page.rows()] == [row[2] for row in table.texts()]
+    heads = page.js("[...document.querySelectorAll('#table-head th')].map((one) => one.innerText)")
+    assert {"policy", "accuracy %", "tokens", "Δ points", "leader"} <= {*heads}
+    assert "calls" not in heads
     assert page.policies() == [row[1] for row in table.rows]
     assert "the best accuracy" in page.text("#takeaway")
     assert "48 examples" in page.text("#basis")
@@ -52,8 +58,9 @@ def test_it_sorts_filters_and_hides_columns(browse: Open, page_file: Path, saved
     page.page.fill("#find", "")
     page.page.select_option("#only", label="without those that see gold")
     assert "any of 8" not in page.policies()
-    before = page.js("document.querySelectorAll('#table-head th').length")
     page.page.get_by_text("columns", exact=True).click()
+    page.page.get_by_role("checkbox", name="calls").check()
+    before = page.js("document.querySelectorAll('#table-head th').length")
     page.page.get_by_role("checkbox", name="calls").uncheck()
     assert page.js("document.querySelectorAll('#table-head th').length") == before - 1
     assert all(
@@ -65,6 +72,27 @@ def test_it_sorts_filters_and_hides_columns(browse: Open, page_file: Path, saved
 def shown(result: Result, saved: Path, policy: str, metric: str) -> str:
     column = metric_column(metric, result.columns)
     return NumberWithInterval.of(column).show(IntervalCell(*estimates(saved)[policy, metric]))
+
+
+@pytest.mark.parametrize("width", seeds(1, [390, 800, 1400]))
+def test_the_table_has_what_a_reader_comes_for_at_every_width(browse: Open, page_file: Path, width: int) -> None:
+    """Policy, accuracy, difference, cost and verdict stand within the window; no bracket is broken."""
+    page = browse(page_file, viewport={"width": width, "height": 900})
+    right = page.js("document.querySelector('#ranking .wide').getBoundingClientRect().right")
+    for key in ("policy", "accuracy", "total_tokens", "difference", "leader"):
+        ends = page.js(
+            f"[...document.querySelectorAll('#table .of-{key}')].map((x) => x.getBoundingClientRect().right)"
+        )
+        assert 0 < max(ends) <= right + 0.5, key
+    lines = "[...document.querySelectorAll('#table .whole')].map((one) => one.getClientRects().length)"
+    assert {*page.js(lines)} == {1}
+
+
+def test_numbers_of_the_page_round_as_those_of_tables(browse: Open, page_file: Path) -> None:
+    page = browse(page_file)
+    form = "{ scale: 100, decimals: 1, significant: 0 }"
+    texts = page.js(f"Array.from({{ length: 2001 }}, (_, count) => shown({form}, count / 2000))")
+    assert texts == [rounded_text(count / 20, 1) for count in range(2_001)]
 
 
 @pytest.mark.parametrize("sweep", ["majority", "margin"])

@@ -35,6 +35,7 @@ from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, RequiredError, UnknownError, UnsuitableError, argument, suggest
 from toolkit.log import AnyLog, open_log
+from toolkit.rounding import rounded_text
 from toolkit.show import IntervalCell, NumberWithInterval, remark
 from toolkit.show.tables.html import bullet_list, simulated_mark
 from toolkit.stats import (
@@ -247,7 +248,8 @@ class _PairedEvidence:
                 fewer = flips.high is not None and flips.high < 0 and self.agrees_with_exact_test(flips)
                 policy_flips, pool_flips = (100 * self.weighted_mean(one["flip"]) for one in (policy, pool))
                 halved = f"{_interval_in_points(flips, exact=True)} from half of these"
-                sentence += f"; it flips {policy_flips:.2f} % of questions, {whose} {pool_flips:.2f} %: {halved}"
+                shares = [rounded_text(one, 2) for one in (policy_flips, pool_flips)]
+                sentence += f"; it flips {shares[0]} % of questions, {whose} {shares[1]} %: {halved}"
                 both = [
                     self.questions_to_claim(flips, above=False, share=HALVED),
                     self.questions_to_clear(gained, -self.margin, above=True),
@@ -427,7 +429,7 @@ class _PairedEvidence:
             finding = "flips exceed its fixes" if holds else "fixes exceed its flips" if helps else UNSHOWN
             fix, flip = (100 * self.weighted_mean(policy[key]) for key in ("fix", "flip"))
             sentence = (
-                f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of "
+                f"`{name}` flips {rounded_text(flip, 2)} % and fixes {rounded_text(fix, 2)} %, a difference of "
                 f"{_interval_in_points(worse, exact=True)}: its {finding}{_joint_limits(len(actions))}."
             )
             yield _ComparisonEvidence(DISABLE, name, sentence, holds, self.questions_to_claim(worse, above=True))

@@ -40,6 +40,7 @@ from toolkit.log import AnyLog, Description, Log, describe_log
 from toolkit.log.describe.assumptions import SURE
 from toolkit.notes import Severity, remark
 from toolkit.printable import printable
+from toolkit.rounding import rounded_text
 from toolkit.show import (
     SIMULATED,
     WIDTH,
@@ -360,12 +361,12 @@ def _stopping_sentences(result: Result, results: RankedInput) -> Iterator[str]:
         policy_settings = settings[row.policy.name]
         traces, most = row.means.get("traces"), policy_settings.get("max_traces")
         rule = (policy_settings.get("stop") or {}).get("rule", "none")
-        if rule == "none" or row.policy.diagnostic or traces is None or row.quality is None or not most:
+        if rule == "none" or row.policy.diagnostic or (row.policy.sweep_size > 1 and not row.chosen):
             continue
-        if row.policy.sweep_size > 1 and not row.chosen:
+        if traces is None or row.quality is None or not most:
             continue
-        paid = f"{traces:.1f} of {most} traces" if most < WHOLE_POOL else f"{traces:.1f} of all guesses of a question"
-        sentence = f"`{row.policy.name}`{_sweep_choice_words(row, 'settings')} pays for {paid}: "
+        name, whole = row.policy.name, f"{most} traces" if most < WHOLE_POOL else "all guesses of a question"
+        sentence = f"`{name}`{_sweep_choice_words(row, 'settings')} pays for {rounded_text(traces, 1)} of {whole}: "
         sentence += _quality_text(results, row.quality) + _corrected_value_text(results, row)
         if row.difference is not None and not row.baseline:
             sentence += f", {SIGNED.show(row.difference)} points against `{results.baseline}`"

@@ -13,6 +13,7 @@ from replay.runs.result.result import Result
 from replay.runs.saved.display import ranked_input
 from replay.runs.saved.promise import MetricLimit
 from toolkit.columns import OutcomeColumn, metric_column
+from toolkit.rounding import rounded_text
 from toolkit.show import IntervalCell, NumberWithInterval, table_of
 from toolkit.show.tables.html import paragraph, simulated_mark
 from toolkit.stats.limits.planning import NeededQuestions
@@ -142,7 +143,7 @@ def _cost_text(result: Result, policy: str, cost: OutcomeColumn) -> str:
     text += f" instead of {form.show(IntervalCell(known[baseline]))}"
     less = _difference_to_baseline(result, policy, baseline, f"reduction:{metric}")
     if less is not None:
-        text += f" ({abs(100 * less.estimate):.0f} % {'less' if less.estimate >= 0 else 'more'})"
+        text += f" ({rounded_text(abs(100 * less.estimate))} % {'less' if less.estimate >= 0 else 'more'})"
     return text
 
 

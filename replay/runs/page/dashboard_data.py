@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from replay.runs.saved.saved_folder import SavedFolder
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import ThinkbackError, counted
 from toolkit.printable import printable
-from toolkit.show import SIMULATED, RankedInput, Table, ranked_table, short_names
+from toolkit.show import SIMULATED, RankedInput, Table, ranked_table
 from toolkit.show.ranking.ranking import Ranked, rank, swept_text
 from toolkit.show.ranking.results import main_finding, why_no_frontier
 from toolkit.show.tables.table_content import DASH, TableColumn
@@ -39,7 +40,7 @@ Json = dict[str, Any]
 
 def result_data(result: Findings, folder: SavedFolder, name: str) -> Json:
     """A result as data for a page that calls it `name`; parts that it was saved without are null."""
-    results = ranked_input(result)
+    results = replace(ranked_input(result), short=True)
     rows = rank(results)
     table = ranked_table(results) if rows else None
     sentence = main_finding(results)
@@ -48,12 +49,13 @@ def result_data(result: Findings, folder: SavedFolder, name: str) -> Json:
     curves = pl.read_parquet(folder.verified_path("curves.parquet")) if folder.has_file("curves.parquet") else None
     return {
         "name": printable(name), "log": printable(result.log_name),
-        "takeaway": None if sentence is None else _in_plain_text(sentence), "basis": sentences_on_basis(result),
+        "takeaway": None if sentence is None else _in_plain_text(sentence),
+        "basis": sentences_on_basis(result, results.called),
         "n": result.statistics.n, "level": result.summariser.settings.level, "metric": result.summariser.metric,
         "cost": str(results.cost.metric), "metrics": [*_metric_entries(results, rows)],
         "noFront": why_no_frontier(results) if rows else "the result has no policy",
         "table": {"columns": [], "rows": []} if table is None else _table_data(table, results),
-        "policies": [*_policy_entries(result, rows, number)], "baseline": number.get(result.baseline or ""),
+        "policies": [*_policy_entries(result, results, rows, number)], "baseline": number.get(result.baseline or ""),
         "leader": number.get(result.leader or ""), "pairs": _pair_differences(result, results, rows, number),
         "sweeps": [*_sweep_entries(result, rows, number)], "headroom": _headroom_data(result, folder, number),
         "curves": None if curves is None else _curve_entries(curves),
@@ -76,10 +78,23 @@ def _another_run_lines(result: Findings, folder: SavedFolder) -> Iterator[str]:
 
 
 def json_number(value: Any) -> float | int | None:
-    """A number for JSON, rounded to the digits shown; None where it is NaN or infinite."""
+    """A number for JSON, rounded to more digits than are shown; None where it is NaN or infinite.
+
+    One that these make a round number although it is none keeps twelve: it would be rounded twice, and its half away
+    from zero where it is below the half.
+    """
     if value is None or isinstance(value, bool | int):
         return value
-    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    if not math.isfinite(value):
+        return None
+    rounded = f"{value:.{DIGITS}g}"
+    exact = float(f"{value:.12g}")
+    return float(rounded) if float(rounded) == exact or not _is_round(rounded) else exact
+
+
+def _is_round(number: str) -> bool:
+    """Whether a number as text has fewer digits than are kept."""
+    return len(number.partition("e")[0].replace(".", "").lstrip("-0")) < DIGITS
 
 
 def json_numbers(values: pl.Series) -> list[float | None]:
@@ -87,14 +102,16 @@ def json_numbers(values: pl.Series) -> list[float | None]:
     return [json_number(value) for value in values]
 
 
-def sentences_on_basis(result: Findings) -> str:
-    """A few sentences on what the numbers of a result are based on."""
+def sentences_on_basis(result: Findings, called: Mapping[str, str]) -> str:
+    """A few sentences on what the numbers of a result are based on. `called`: names by which policies go here."""
     settings, provenance = result.summariser.settings, result.provenance
     policies, examples = counted(len(result.policies), "policy", "policies"), counted(result.statistics.n, "example")
     where = f" where {provenance['where']}" if provenance.get("where") else ""
     judged = f", {result.statistics.judged:,} of them judged" if result.statistics.judged != result.statistics.n else ""
     sentences = [f"{policies} on {examples}{judged} of the log {result.log_name}{where}"]
-    sentences.append(f"baseline: {result.baseline}" if result.baseline is not None else "no baseline")
+    sentences.append(
+        f"baseline: {called.get(result.baseline, result.baseline)}" if result.baseline is not None else "no baseline"
+    )
     how = f"{settings.resamples:,} resamples paired by example, seed {settings.seed}"
     sentences.append(f"{100 * settings.level:g} % intervals ({settings.method}, {how})")
     return printable(f"{'; '.join(sentences)}.")
@@ -146,10 +163,12 @@ def _table_data(table: Table, results: RankedInput) -> Json:
     indices = [i for i, column in enumerate(table.columns) if _is_filled(column, [row[i] for row in table.rows])]
     least = {*LEAST_FIRST, *(str(one.metric) for one in results.columns if one.cost)}
     least |= {"corrected", "difference"} if results.quality.cost else set()
+    first = {"place", "policy", results.metric, "difference", str(results.cost.metric), "leader"}
     columns = []
     for column in (table.columns[i] for i in indices):
         key, align = column.key or column.name, column.form.align
-        columns.append({"name": column.name, "key": key, "align": align, "down": align != "left" and key not in least})
+        down = align != "left" and key not in least
+        columns.append({"name": column.name, "key": key, "align": align, "down": down, "first": key in first})
     texts = table.texts()
     rows = []
     for row, cells in zip(table.rows, texts, strict=True):
@@ -171,14 +190,15 @@ def _sort_value(column: TableColumn, cell: Any) -> float | int | str | None:
     return json_number(value)
 
 
-def _policy_entries(result: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> Iterator[Json]:
+def _policy_entries(
+    result: Findings, results: RankedInput, rows: Sequence[Ranked], number: Mapping[str, int]
+) -> Iterator[Json]:
     kinds = {policy.name: policy for policy in result.policies}
-    called = short_names([row.policy for row in rows], always=True)
     for row in rows:
         policy = kinds[row.policy.name]
         yield {
             "name": policy.name,
-            "called": printable(called[policy.name]),
+            "called": printable(results.called[policy.name]),
             "kind": policy.kind,
             "diagnostic": printable(policy.diagnostic),
             "sweep": printable(policy.label or policy.sweep) if policy.sweep_size > 1 else "",

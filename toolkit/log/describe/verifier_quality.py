@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from toolkit.log.describe.scored_traces import MOST_TRACES, ScoredTraces, scored_traces
 from toolkit.log.read.log import Log, collect
 from toolkit.notes import Note, warning
+from toolkit.rounding import rounded_text
 from toolkit.stats.curves.arrays import Interval, PairedInterval
 from toolkit.stats.curves.roc import InfluencedEstimate, auc, grouped_auc, mean_estimate, pooled_auc
 from toolkit.stats.metrics.spill import Floats
@@ -296,7 +297,7 @@ def _worse_than_random(row: _SignalQuality) -> PairedInterval | None:
 
 
 def _points_text(value: float) -> str:
-    return f"{100 * value:+.1f}".replace("-", "−")
+    return rounded_text(100 * value, 1, signed=True)
 
 
 TRAIN, TEST = "train", "test"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toolkit.errors import EmptyError
+from toolkit.rounding import rounded_text
 from toolkit.show.drawing.lettering import drawable_text, wrapped
 from toolkit.show.drawing.page import HIGHEST, WIDTH, add_small_print, arrange
 from toolkit.show.drawing.style import (
@@ -173,7 +174,7 @@ def _write_names_beyond_axes(axes: Axes, curves: Sequence[PlottedCurve], x: str)
     beyond = [(curve, curve.estimate[-1]) for curve in curves if (curve.estimate[-1] or 0.0) * 100 > top]
     for number, (curve, last) in enumerate(beyond):
         axes.annotate(
-            f"{drawable_text(curve.name)} {100 * (last or 0.0):.1f} at {x}{curve.k[-1]:g} ↑",
+            f"{drawable_text(curve.name)} {rounded_text(100 * (last or 0.0), 1)} at {x}{curve.k[-1]:g} ↑",
             (1, 1),
             xycoords="axes fraction",
             xytext=(-2, -2 - (SMALL + 2) * number),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolkit.errors import EmptyError
+from toolkit.rounding import rounded_text
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.drawing.panels import panel_grid, ticks_on_values
 from toolkit.show.drawing.style import NAVY, ORANGE, SKY
@@ -52,7 +53,7 @@ def distributions_figure(
 
     if not panels:
         raise EmptyError("there is no score of a judged trace to draw")
-    seconds = ["" if one.auc is None else f"AUC {one.auc:.3f}" for one in panels]
+    seconds = ["" if one.auc is None else f"AUC {rounded_text(one.auc, 3)}" for one in panels]
     with panel_grid(
         [one.name for one in panels], "score", "traces, %", width=width, second=seconds, alike=False, title=title,
         simulated=simulated, note=note,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toolkit.errors import EmptyError, counted
+from toolkit.rounding import rounded_text
 from toolkit.show.drawing.labels import DISTANCES, LETTER, Label, Obstacles, PlacedLabels, place_labels, sample_path
 from toolkit.show.drawing.lettering import BOUND, drawable_text, folded_name, wrapped
 from toolkit.show.drawing.page import WIDTH, add_small_print, arrange
@@ -352,7 +353,7 @@ def _labels(
     for p in (p for p in points if p.name in names):
         x, y = arrows.get(p.name, p.place)
         far = seen.arrow_beyond(*p.place)
-        number = f"{p.cost:,.4g}" if far in ("←", "→") else f"{100 * p.accuracy:.1f}"
+        number = f"{p.cost:,.4g}" if far in ("←", "→") else rounded_text(100 * p.accuracy, 1)
         value = f" {number}{BOUND}{far}" if far else ""
         needed = p.on_front or p.baseline or p.name in first
         labels.append(

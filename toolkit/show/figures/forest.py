@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import EmptyError
+from toolkit.rounding import rounded_text
 from toolkit.show.drawing.lettering import wrapped
 from toolkit.show.drawing.page import WIDTH, on_page
 from toolkit.show.drawing.panels import SHARE, FigureRowPlaces
@@ -136,7 +137,7 @@ def _draw_rows(axes: Axes, look: _DifferenceKind, rows: Sequence[tuple[PolicyDif
             axes.plot([row.low, row.high], [y, y], color=look.color, linewidth=1.1, zorder=3, solid_capstyle="butt")
         if not left <= row.difference <= right:
             over = row.difference > right
-            number = f"{row.difference:+.1f}".replace("-", "−")
+            number = rounded_text(row.difference, 1, signed=True)
             axes.annotate(
                 f"{number} →" if over else f"← {number}", (right if over else left, y), xytext=(-2 if over else 2, 0),
                 textcoords="offset points", ha="right" if over else "left", va="center", fontsize=SMALL,

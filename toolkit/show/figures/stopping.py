@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolkit.errors import EmptyError
+from toolkit.rounding import rounded_text
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.drawing.panels import panel_grid, ticks_on_values
 from toolkit.show.drawing.style import NAVY, ORANGE
@@ -50,7 +51,7 @@ def stopping_figure(
     bars = [f"a bar stands for {each} numbers of traces"] * (each > 1)
     with panel_grid(
         [one.name for one in policies], "traces paid", "examples, %", width=width, title=title, simulated=simulated,
-        second=[f"mean {one.mean:.2f}{', sees gold' * one.diagnostic}" for one in policies],
+        second=[f"mean {rounded_text(one.mean, 2)}{', sees gold' * one.diagnostic}" for one in policies],
         note="; ".join(filter(None, [*bars, note])),
     ) as (figure, drawn):  # fmt: skip
         for number, (axes, one) in enumerate(zip(drawn, policies, strict=True)):

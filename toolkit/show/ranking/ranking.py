@@ -140,6 +140,7 @@ class RankedInput:
     columns: tuple[OutcomeColumn, ...] = COLUMNS
     ranks: pl.DataFrame = field(default_factory=NO_RANKS.clone)
     within: Callable[[], WithinMargin | None] | None = None  # of all examples, not of a group of them
+    short: bool = False  # whether the names of sweeps without a label are shortened, too
 
     @property
     def quality(self) -> OutcomeColumn:
@@ -167,7 +168,7 @@ class RankedInput:
     @cached_property
     def called(self) -> dict[str, str]:
         """The name that the table writes for each policy, by its full name."""
-        return short_names(self.policies)
+        return short_names(self.policies, self.short)
 
     @cached_property
     def ranked(self) -> tuple[Ranked, ...]:

@@ -15,6 +15,7 @@ from toolkit.columns import OutcomeColumn
 from toolkit.errors import UnknownError, suggest
 from toolkit.notes import CodedLine, code_of
 from toolkit.printable import printable
+from toolkit.rounding import rounded_text
 
 DASH = "–"
 DELTA = ("δ", "∆", "delta")
@@ -117,9 +118,7 @@ class Number(Form):
 
     def show(self, value: Any) -> str:
         """The rounded number. One that rounds to zero has no minus."""
-        decimals = self.places(value)
-        rounded = round(float(value) * self.scale, decimals) + 0.0
-        return format(rounded, f"{'+' if self.signed and rounded else ''},.{decimals}f").replace("-", "−")
+        return rounded_text(float(value) * self.scale, self.places(value), signed=self.signed)
 
     def places(self, value: float) -> int:
         """The number of decimals that this value is shown with."""
@@ -208,7 +207,7 @@ class FrontMark(Form):
 
     def show(self, value: tuple[bool, float | None]) -> str:
         on, share = value
-        text = "" if share is None or not (on or share >= 0.005) else f"{100 * share:.0f} %"
+        text = "" if share is None or not (on or share >= 0.005) else f"{rounded_text(100 * share)} %"
         return " ".join(part for part in ("●" * on, text) if part)
 
     def fields(self, name: str) -> tuple[str, ...]:

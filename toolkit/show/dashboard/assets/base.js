@@ -44,9 +44,16 @@ function shown(form, value, signed = false) {
   if (form.significant && size > 0 && size < 1) {
     decimals = Math.max(decimals, form.significant - 1 - Math.floor(Math.log10(size)));
   }
-  const text = size.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
-  const zero = Number(size.toFixed(decimals)) === 0;
-  return (scaled < 0 && !zero ? "−" : signed && !zero ? "+" : "") + text;
+  const near = rounded(size, decimals);
+  const text = near.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return (scaled < 0 && near ? "−" : signed && near ? "+" : "") + text;
+}
+
+// The one rounding, as in toolkit/rounding.py: of the decimal number with twelve digits, halves away from zero.
+function rounded(size, decimals) {
+  const [digits, power] = size.toExponential(11).split("e");
+  const shifted = Math.round(Number(`${digits}e${Number(power) + decimals}`));
+  return Number(`${shifted}e${-decimals}`);
 }
 
 function withLimits(form, value, low, high, signed = false) {

@@ -92,7 +92,7 @@ function drawResults() {
   showPart("results-section", results.length > 1);
   if (results.length < 2) return;
   const held = (result, name) => result.metrics.find((one) => one.metric === name);
-  const forms = current().metrics.filter((one) => (one.cost || one.metric === current().metric)
+  const forms = [metric(current().metric), ...costs()].filter((one) => one
     && results.some((other) => other !== current() && held(other, one.metric)));
   const named = (name) => forms.find((one) => one.metric === name);
   const form = named(state.side) || named(current().metric) || forms[0];

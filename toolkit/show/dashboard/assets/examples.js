@@ -109,7 +109,7 @@ function drawExampleControls(data) {
 function sign(value, data) {
   if (value === null) return "unjudged";
   if (data.outcomes.quality) return shown({ scale: 100, decimals: 1 }, value);
-  return value === 1 ? "✓ right" : value === 0 ? "✗ wrong" : `${(100 * value).toFixed(0)} % right`;
+  return value === 1 ? "✓ right" : value === 0 ? "✗ wrong" : `${rounded(100 * value, 0)} % right`;
 }
 
 async function drawExamples() {

@@ -43,9 +43,9 @@ function drawHeadroom() {
   draw("headroom", "headroom", { description, called: numbers.map((number) => policy(number).called) }, { bars });
 }
 
-// What stands in a bar: the part's name and its share, or the share alone, as far as there is room.
+// What stands in a bar: the part's name and its share, or the share alone, or nothing: whatever has room whole.
 function partLabel(part, share, scale) {
-  const value = share.toFixed(share < 10 ? 1 : 0);
+  const value = rounded(share, share < 10 ? 1 : 0).toFixed(share < 10 ? 1 : 0);
   const fits = (text) => wide(text) + 6 <= share * scale;
   return [`${part} ${value}`, value].find(fits) || "";
 }

@@ -21,7 +21,7 @@ function drawFirst() {
   readAddress();
   watch([], drawHead);
   watch(["only"], drawControls);
-  watch(["hidden", "find", "sort", "down", "only", "picked"], drawTable);
+  watch(["columns", "find", "sort", "down", "only", "picked"], drawTable);
   window.addEventListener("hashchange", readAddress);
   drawHead();
   drawControls();

@@ -1,7 +1,8 @@
 // Accuracy against cost: every policy, the front, what is picked, and where the sliders stand.
 
 function costs() {
-  return current().metrics.filter((one) => one.cost && one.estimate.some((value) => value !== null));
+  const heads = new Set(current().table.columns.map((column) => column.key));  // what the table calls a cost
+  return current().metrics.filter((one) => one.cost && heads.has(one.metric) && one.estimate.some((value) => value !== null));
 }
 
 function chosenCost() {

@@ -2,11 +2,11 @@
 
 const results = ready("results-data");
 const state = {
-  result: 0, cost: null, baseline: null, picked: [], find: "", sort: null, down: false, hidden: new Set(),
+  result: 0, cost: null, baseline: null, picked: [], find: "", sort: null, down: false, columns: null,
   only: "all", sweeps: {}, example: null, show: "all", group: "", seek: "", slid: null, pool: "", side: null,
   arrived: false, others: false, width: window.innerWidth,
 };
-const OF_ONE_RESULT = { cost: null, baseline: null, sort: null, example: null, group: "", slid: null };
+const OF_ONE_RESULT = { cost: null, baseline: null, sort: null, example: null, group: "", slid: null, columns: null };
 const watchers = [];
 const watch = (keys, draw) => watchers.push({ keys, draw });
 const current = () => results[state.result];

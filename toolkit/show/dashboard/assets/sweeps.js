@@ -34,8 +34,9 @@ function sliderPoints(quality, cost) {
 }
 
 function nameOf(sweep, setting) {
-  const parts = sweep.keys.map((key, k) => `${key.key} = ${key.values[sweep.at[setting][k]]}`);
-  return `${sweep.name}: ${parts.join(", ")}`;
+  if (sweep.policy[setting] !== null) return policy(sweep.policy[setting]).called;
+  const parts = sweep.keys.map((key, k) => `${key.key.split(".").pop()}=${key.values[sweep.at[setting][k]]}`);
+  return `${sweep.name}[${parts.join(", ")}]`;
 }
 
 // The setting nearest to the wanted places of all keys that was replayed, the moved key's place first of all.
@@ -85,8 +86,7 @@ function drawSweep(at) {
     place(`slider-${at}-${k}-value`).textContent = key.values[sweep.at[setting][k]];
   });
   const quality = metric(found.metric);
-  const shownMetrics = [quality, ...found.metrics.filter((one) => one.cost
-    && found.table.columns.some((column) => column.key === one.metric))].filter(Boolean);
+  const shownMetrics = [quality, ...costs()].filter(Boolean);
   const told = shownMetrics.map((form) => {
     const { value, low, high } = valueAt(sweep, setting, form);
     return value === null || value === undefined ? null

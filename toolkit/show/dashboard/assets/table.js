@@ -7,16 +7,32 @@ const ONLY = {
   real: ["without those that see gold", (one) => !one.diagnostic],
 };
 
+// The columns that are shown: at first those that a reader comes for, which fit a phone.
+const shownColumns = () => state.columns
+  || new Set(current().table.columns.filter((column) => column.first).map((column) => column.key));
+
+// A cell whose interval stays in one line, below its estimate where there is little room.
+function textOfCell(text) {
+  const at = text.indexOf(" [");
+  return at < 0 ? [text]
+    : [element("span", { class: "whole" }, text.slice(0, at)), " ", element("span", { class: "whole" }, text.slice(at + 1))];
+}
+
+// A name that may break before its bracket.
+const breakable = (name) => name.split(/(?=\[)/).flatMap((part) => [element("wbr"), part]);
+
 function drawControls() {
   const { columns } = current().table;
   const boxes = columns.map((column, at) => {
     const flip = (event) => {
-      const hidden = new Set(state.hidden);
-      if (event.target.checked) hidden.delete(column.key);
-      else hidden.add(column.key);
-      change({ hidden });
+      const columns = new Set(shownColumns());
+      if (event.target.checked) columns.add(column.key);
+      else columns.delete(column.key);
+      change({ columns });
     };
-    const box = element("input", { type: "checkbox", checked: !state.hidden.has(column.key), on: { change: flip } });
+    const box = element("input", {
+      type: "checkbox", id: `column-${column.key}`, checked: shownColumns().has(column.key), on: { change: flip },
+    });
     return column.key === "policy" || !at ? null : element("label", { class: "box" }, box, " " + column.name);
   });
   const find = element("input", {
@@ -57,7 +73,7 @@ function headCell(column) {
   const mark = sorted ? (state.down ? " ▼" : " ▲") : "";
   const button = element("button", { type: "button", id: `sort-${column.key}`, on: { click: turn } }, column.name + mark);
   const order = sorted ? (state.down ? "descending" : "ascending") : "none";
-  return element("th", { scope: "col", class: column.align, "aria-sort": order }, button);
+  return element("th", { scope: "col", class: `${column.align} of-${column.key}`, "aria-sort": order }, button);
 }
 
 function pick(number, on) {
@@ -67,7 +83,7 @@ function pick(number, on) {
 function drawTable() {
   const { table, policies } = current();
   const numbers = passing();
-  const kept = table.columns.map((_, at) => at).filter((at) => !state.hidden.has(table.columns[at].key));
+  const kept = table.columns.map((_, at) => at).filter((at) => shownColumns().has(table.columns[at].key));
   const head = element("tr", null, element("th", { scope: "col" }, element("span", { class: "unseen" }, "picked")),
     ...kept.map((at) => headCell(table.columns[at])));
   const rows = numbers.map((number) => {
@@ -80,8 +96,9 @@ function drawTable() {
     const cells = kept.map((at) => {
       const column = table.columns[at];
       const name = column.key === "policy";
-      const look = { class: column.align, scope: name ? "row" : null };
-      return element(name ? "th" : "td", look, table.rows[number][at][0]);
+      const look = { class: `${column.align} of-${column.key}`, scope: name ? "row" : null };
+      if (name) return element("th", { ...look, title: one.name }, ...breakable(table.rows[number][at][0]));
+      return element("td", look, ...textOfCell(table.rows[number][at][0]));
     });
     const look = [on ? "picked" : "", one.leads ? "leads" : "", one.diagnostic ? "faint" : ""].join(" ").trim();
     return element("tr", { class: look, "data-policy": one.name }, element("td", null, box), ...cells);
