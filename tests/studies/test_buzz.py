@@ -121,6 +121,9 @@ def test_coverage_and_errors_are_counted_plainly(found: StudyReport, plain: Plai
         for key, stages in (("stream", ("stream",)), ("all", ("stream", "revision"))):
             named = [any(r["matches_error"] and r["stage"] in stages for r in plain.rows[pool, e]) for e in errors]
             assert at(rows[backbone, method][key]) == pytest.approx(100 * mean(named)), (name, key)
+    for backbone in ("first", "second"):
+        one, other = (at(rows[backbone, method]["stream"]) for method in ("DIVER", "one-shot extraction"))
+        assert at(rows[backbone, "DIVER"]["gap"]) == pytest.approx(one - other)
     shown = {pool for pool, _ in kinds}
     assert len(shown) == 2
     for name in shown:
@@ -137,6 +140,45 @@ def test_coverage_and_errors_are_counted_plainly(found: StudyReport, plain: Plai
             assert kinds[name, kind]["errors"] == counts[kind], (name, kind)
             assert at(kinds[name, kind]["texts"]) == pytest.approx(100 * counts[kind] / len(plain.texts))
         assert kinds[name, "all"]["errors"] == counts.total()
+
+
+def test_methods_on_unfolding_texts_and_labels(found: StudyReport, log: Log) -> None:
+    rows, labels = cells(found, "table_7", "method"), cells(found, "table_8", "label")
+    texts = collect(log.scan("examples"), log).filter(split="test").with_columns(gold=pl.col("gold_error"))
+    checks = collect(log.scan("checks"), log).filter(pl.col("pool") == "simulated", pl.col("verdict") != "none")
+    stream, at_first = pl.col("stage") == "stream", ["position", "claim", "round"]
+    acts = checks.filter(verdict="refuted").sort(~stream, *at_first).group_by("example_id", maintain_order=True).first()
+    acts = texts.select("example_id", "gold").join(acts, on="example_id", how="left").with_columns(
+        said=pl.col("verdict").is_not_null()
+    )  # fmt: skip
+    # after an act in the stream no revision is paid, after one in a revision nothing that follows it
+    paid = checks.join(acts.select("example_id", "said", end="claim", by="stage"), on="example_id").filter(
+        stream | ~pl.col("said") | ((pl.col("by") == "revision") & (pl.col("claim") <= pl.col("end")))
+    )  # fmt: skip
+    last = paid.sort("round").group_by("example_id", "claim").last().filter(pl.col("gold_verdict").is_not_null())
+    traces = collect(log.scan("traces"), log)
+    said = {"DIVER": acts.select("said", "gold")}
+    for label, pool in ((DIRECT, "simulated-direct"), (PREFIXES, "simulated-prefixes")):
+        of_text = traces.filter(pool=pool).group_by("example_id").agg(said=(pl.col("answer") == "refuted").any())
+        said[label] = texts.join(of_text, on="example_id").select("said", "gold")
+    assert rows.keys() == {(name,) for name in said}
+    for name, frame in said.items():
+        given, gold = frame["said"].to_list(), frame["gold"].to_list()
+        assert at(rows[name,]["accuracy"]) == pytest.approx(100 * mean(frame["said"] == frame["gold"]))
+        assert at(rows[name,]["macro_f1"]) == pytest.approx(100 * macro_f1(given, gold))
+        assert at(rows[name,]["false_alarm"]) == pytest.approx(100 * mean(frame.filter(~pl.col("gold"))["said"]))
+    row, right = rows["DIVER",], last["verdict"] == last["gold_verdict"]
+    assert at(row["found"]) == pytest.approx(100 * mean(acts.filter("gold")["matches_error"].fill_null(value=False)))
+    assert at(row["claim_accuracy"]) == pytest.approx(100 * mean(right))
+    scores = []
+    for verdict in set(last["gold_verdict"]):
+        both = last.filter(verdict=verdict, gold_verdict=verdict).height
+        scores.append(2 * both / (last.filter(verdict=verdict).height + last.filter(gold_verdict=verdict).height))
+    assert at(row["claim_macro_f1"]) == pytest.approx(100 * mean(scores))
+    counts = dict(texts.group_by("gold").len().rows())
+    assert {label: row["texts"] for (label,), row in labels.items()} == {
+        "refuted": counts[True], "supported": counts[False]
+    }  # fmt: skip
 
 
 def test_accuracy_by_hops(found: StudyReport, plain: Plain) -> None:
@@ -172,6 +214,15 @@ def test_rules_of_extraction_and_revision(found: StudyReport, plain: Plain) -> N
         acts = plain.acts("simulated", keeps=keeps)
         assert at(rows[key]["accuracy"]) == pytest.approx(100 * mean(plain.right(acts))), key
         assert at(rows[key]["found"]) == pytest.approx(100 * mean(plain.found(acts))), key
+        assert at(rows[key]["false_alarm"]) == pytest.approx(100 * mean(plain.alarms(acts))), key
+        given, gold = (
+            [act.row is not None for act in acts.values()],
+            [one["gold_error"] for one in plain.texts.values()],
+        )
+        assert at(rows[key]["macro_f1"]) == pytest.approx(100 * macro_f1(given, gold)), key
+        if key != ("CE-1", "REV-1"):
+            gap = at(rows[key]["accuracy"]) - at(rows["CE-1", "REV-1"]["accuracy"])
+            assert at(rows[key]["gap_accuracy"]) == pytest.approx(gap)
         assert at(rows[key]["calls"]) == pytest.approx(mean(sum(r["calls"] for r in a.paid) for a in acts.values()))
     best = max(at(row["dev"]) for row in rows.values())
     assert [at(row["dev"]) for row in rows.values() if row["chosen"] == "yes"] == [best]
@@ -288,6 +339,46 @@ def test_agreement_and_headroom(found: StudyReport, plain: Plain) -> None:
         assert at(row[part]) == pytest.approx(100 * parts[part] / len(errors)), part
     assert at(row["gap"]) == pytest.approx(sum(at(row[part]) for part in ("extraction", "search", "verdict")))
     assert at(row["timing"]) == pytest.approx(100 * mean(later))
+
+
+def test_what_a_policy_does_not_follow_is_no_verdict_of_its_own(tmp_path: Path) -> None:
+    """Four texts with an error. Of t0 the second round refutes the claim that names it, of t1 a claim of the revision
+    names it, of t2 the claim that names it is supported, of t3 none names it.
+
+    The whole lacks t2 (a verdict) and t3 (extraction); one round lacks t0 too, whose first round does not decide (a
+    search); no revision lacks t1, whose stream names no error (extraction).
+    """
+    rows = [
+        ("t0", 0, 0, "stream", "not_enough", True), ("t0", 0, 1, "stream", "refuted", True),
+        ("t1", 0, 0, "stream", "supported", False), ("t1", 1, 0, "revision", "refuted", True),
+        ("t2", 0, 0, "stream", "supported", True), ("t3", 0, 0, "stream", "supported", False),
+    ]  # fmt: skip
+    names = ["example_id", "claim", "round", "stage", "verdict", "matches_error"]
+    whole = {"claim": pl.Int32, "round": pl.Int32}
+    checks = pl.DataFrame(rows, schema=names, orient="row", schema_overrides=whole).with_columns(
+        pool=pl.lit("listening"), position=pl.lit(5, pl.Int32), calls=pl.lit(1, pl.Int32), queries=pl.lit(1, pl.Int32)
+    )  # fmt: skip
+    examples = pl.DataFrame({"example_id": ["t0", "t1", "t2", "t3"]}).with_columns(
+        dataset=pl.lit("hand"), split=pl.lit("test"), question=pl.lit("a b c d e"), length=pl.lit(5, pl.Int32),
+        gold_error=pl.lit(value=True), gold_position=pl.lit(4, pl.Int32),
+    )  # fmt: skip
+    found = report(write_log(tmp_path / "log", name="hand", tables={"examples": examples, "checks": checks}))
+    lost = {
+        name: [at(row[part]) for part in ("gap", "extraction", "search", "verdict")]
+        for (name,), row in cells(found, "headroom", "method").items()
+    }
+    assert lost == {"DIVER": [50, 25, 0, 25], "one round": [75, 25, 25, 25], "no revision": [75, 50, 0, 25]}
+
+
+def test_pools_of_one_method_have_rows_of_their_own(tmp_path: Path) -> None:
+    found = report(world(tmp_path / "log", 30, listening={"direct": 0.7}, diver={"direct": 0.6}))
+    pools = {"DIVER, diver", "DIVER, listening"}
+    texts = {f"{method}, {pool}-{form}" for pool in ("diver", "listening")
+             for method, form in ((DIRECT, "direct"), (PREFIXES, "prefixes"))}  # fmt: skip
+    assert {method for _, method in cells(found, "table_1", "backbone", "method")} == pools | texts
+    assert {name for (name,) in cells(found, "table_7", "method")} == {"DIVER, listening"} | texts
+    assert {name for (name,) in cells(found, "table_3", "variant")} == pools | {"one round", "no revision"}
+    assert {name for (name,) in cells(found, "timing", "method")} >= pools
 
 
 def test_people_beside_the_system(found: StudyReport, plain: Plain) -> None:

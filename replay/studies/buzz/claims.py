@@ -25,6 +25,7 @@ PARTS = ("extraction", "search", "verdict")
 """Parts of the errors that a method does not find; they add up to these on every text."""
 TIMING = "timing"
 DECIDED = ("supported", "refuted")
+EVERY_ROW = pl.lit(value=True)
 _COLUMNS = ("example_id", "pool", "claim", "round", "stage", "position", "verdict", "confidence", "matches_error",
             "gold_verdict", "claim_text", "unit")  # fmt: skip
 
@@ -47,11 +48,11 @@ class Claims:
     def looked(self) -> np.ndarray:
         """The texts with an error (E,) bool of which it is logged whether claims name it; of no claim, too."""
         named = self._any(pl.col("matches_error").is_not_null())
-        return (self.texts.error == 1) & (named | ~self._any(pl.lit(value=True)))
+        return (self.texts.error == 1) & (named | ~self._any(EVERY_ROW))
 
     def names_error(self, stream: bool) -> np.ndarray:
         """Returns whether a claim names the error, of texts with one (E,); `stream`: of those before the revisions."""
-        of_stage = pl.col("stage") == "stream" if stream else pl.lit(value=True)
+        of_stage = pl.col("stage") == "stream" if stream else EVERY_ROW
         return np.where(self.looked, self._any(pl.col("matches_error") & of_stage), np.nan)
 
     def matched(self, verdict: str) -> np.ndarray:
@@ -75,13 +76,13 @@ class Claims:
         return {kind: np.where(known, masks[kind], np.nan) for kind in KINDS}
 
     def headroom_parts(self, acts: Acts, best: Acts) -> dict[str, np.ndarray]:
-        """Splits the errors that a method does not find (E,), of texts with one: no claim names it, no evidence
-        decided, or a verdict was wrong. Where both find it, `timing` is how much further its Δ is from 0, in absolute
-        value.
+        """Splits the errors that a method with these claims does not find (E,), of texts with one: no claim names it,
+        no evidence decided, or a verdict was wrong. Where both find it, `timing` is how much further its Δ is from 0,
+        in absolute value.
         """
         with_error = self.texts.error == 1
         lost = with_error & (acts.finds == 0)
-        extraction = lost & (best.finds != 1)
+        extraction = lost & ((best.finds != 1) | (self.names_error(stream=False) == 0))
         kinds = self.errors_by_kind(acts)
         search = lost & ~extraction & (kinds[RETRIEVAL] == 1)
         masks = dict(zip(PARTS, (extraction, search, lost & ~extraction & ~search), strict=True))
@@ -103,11 +104,12 @@ class Claims:
         return len(self.frame) / max(1, len(self.texts.frame))
 
 
-def read_claims(log: Log, pool: str, texts: Texts) -> Claims:
-    """Reads the claims of a pool of checks on some texts; rows that name no claim are left out."""
+def read_claims(log: Log, pool: str, texts: Texts, rows_of: pl.Expr = EVERY_ROW) -> Claims:
+    """Reads the claims of a pool of checks on some texts, of the rows `rows_of` that name a claim."""
     ids = texts.frame["example_id"]
     known = [name for name in _COLUMNS if name in log.columns("checks")]
     rows = log.scan("checks", known).filter((pl.col("pool") == pool) & pl.col("example_id").is_in(ids.implode()))
+    rows = rows.filter(rows_of)
     frame = collect(rows.filter(pl.col("verdict") != "none"), log).sort("example_id", "claim", "round")
     keys = ["example_id", "claim"]
     decided = pl.col("verdict").is_in(DECIDED)

@@ -244,11 +244,11 @@ AGREEMENT = Sheet[BuzzStudy](
 )  # fmt: skip
 
 
-def headroom_cells(study: BuzzStudy, acts: Acts) -> dict[str, IntervalCell | None]:
+def headroom_cells(study: BuzzStudy, acts: Acts, without: str = "") -> dict[str, IntervalCell | None]:
     """Returns what a method lacks to the best in hindsight by part, in percent of texts with an error; `timing` in
-    points of Δ.
+    points of Δ. `without`: the policy whose part is cut from the claims.
     """
-    parts = study.claims(study.systems.main).headroom_parts(acts, study.acts(BEST))
+    parts = study.claims(study.systems.main, without).headroom_parts(acts, study.acts(BEST))
     return study.means({"gap": 1 - acts.finds, **parts})
 
 
@@ -258,7 +258,7 @@ def _headroom_rows(study: BuzzStudy) -> Iterator[Row]:
     main = study.systems.main.name
     for name in (main, *(one.name for one in study.variants if not one.is_pool)):
         acts, best = study.acts(name), study.acts(BEST)
-        values: dict[str, Value] = {**headroom_cells(study, acts), "best": study.mean(best.finds)}
+        values: dict[str, Value] = {**headroom_cells(study, acts, name), "best": study.mean(best.finds)}
         yield Row((name,), None, values)
 
 
@@ -268,7 +268,8 @@ HEADROOM = Sheet[BuzzStudy](
      intervals("later or earlier, points of Δ", TIMING, 1, signed=True), intervals("best finds %", "best", 1)),
     _headroom_rows,
     ("Of texts with an error. not found = extraction (no claim names the error) + search (no round decided the claim "
-     "that does) + verdict (it was supported, or another was refuted). The best in hindsight acts on a claim that "
+     "that does) + verdict (it was supported, or another was refuted), all of the claims and rounds that the method "
+     "follows. The best in hindsight acts on any logged claim that "
      "names the error, nearest to the word that first shows it; it sees gold. Timing is |Δ| less that of the best "
      "where both find it.",),
     DATASET, optional=True,

@@ -23,7 +23,7 @@ from replay.kinds.buzz import BestBuzz, Buzz
 from replay.policies.base import Policy
 from replay.studies.buzz.acts import Acts, Texts, acts_of
 from replay.studies.buzz.cases import Cases, choose_cases
-from replay.studies.buzz.claims import Claims, calibrations, read_claims
+from replay.studies.buzz.claims import EVERY_ROW, Claims, calibrations, read_claims
 from replay.studies.buzz.people import People, read_people
 from replay.studies.buzz.published import WORK
 from replay.studies.buzz.systems import DIRECT, System, Systems, policy_of, read_systems, scored_pools
@@ -36,6 +36,8 @@ from toolkit.stats.curves.calibration import ClusteredCalibration
 
 Computed = TypeVar("Computed")
 NO_REVISION, ONE_ROUND, BEST = "no revision", "one round", "best in hindsight"
+ROWS: Mapping[str, pl.Expr] = {NO_REVISION: pl.col("stage") == "stream", ONE_ROUND: pl.col("round") == 0}
+"""Rows that policies without a part follow."""
 EXTRACTIONS: Mapping[str, Mapping[str, Any]] = {
     "CE-1": {}, "CE-2": {"max_claims": {"per_unit": 5}}, "CE-3": {"max_claims": {"words_per": 4}},
     "CE-4": {"max_claims": {"per_entity": 3}},
@@ -82,6 +84,11 @@ class Variant:
     label: str
     system: System
     is_pool: bool = True
+
+    @property
+    def row(self) -> str:
+        """What rows of one backbone call it."""
+        return self.system.row if self.is_pool else self.label
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,9 +287,10 @@ class BuzzStudy:
 
     # ---- claims, people, cases ----
 
-    def claims(self, system: System) -> Claims:
-        """Returns the claims of a pool of checks."""
-        return self.once(("claims", system.pool), lambda: read_claims(self.log, system.pool, self.texts))
+    def claims(self, system: System, without: str = "") -> Claims:
+        """Returns the claims of a pool of checks; `without`: the policy whose part is cut from them."""
+        key, rows = ("claims", system.pool, without), ROWS.get(without, EVERY_ROW)
+        return self.once(key, lambda: read_claims(self.log, system.pool, self.texts, rows))
 
     @cached_property
     def calibrations(self) -> list[tuple[str, ClusteredCalibration]]:

@@ -6,6 +6,7 @@ What is left names the backbone where the log does not say the model.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,8 +43,9 @@ EVEN = 0.5
 @dataclass(frozen=True)
 class System:
     """A pool with its `method` and `backbone`. `checks`: it is one of checks, else of verdicts on whole texts;
-    `positioned`: those are of a growing beginning of the text; `name`: what rows call it; `group`: what its pool's name
-    has beside the method, the same for all pools of a backbone.
+    `positioned`: those are of a growing beginning of the text; `row`: what rows of one backbone call it, the pool with
+    it where the method has several; `name`: the same with the backbone; `group`: what its pool's name has beside the
+    method, the same for all pools of a backbone.
     """
 
     pool: str
@@ -52,6 +54,7 @@ class System:
     checks: bool
     positioned: bool = False
     backbone: str = ""
+    row: str = ""
     name: str = ""
 
 
@@ -158,13 +161,13 @@ def _with_backbones(systems: Sequence[System], models: Mapping[str, str]) -> lis
     for group, known in by_group.items():
         elsewhere = {model for other, some in by_group.items() if other != group for model in some}
         names[group] = next(iter(known)) if len(known) == 1 and not known & elsewhere else group or FIRST
-    counts: dict[str, int] = {}
+    counts = Counter((one.method, one.group) for one in systems)
     named = []
     for one in systems:
-        name = one.method if len(by_group) == 1 else f"{one.method} ({names[one.group]})"
-        counts[name] = counts.get(name, 0) + 1
-        name = name if counts[name] == 1 else f"{name}, {one.pool}"
-        named.append(replace(one, backbone=names[one.group], name=name))
+        pool = f", {one.pool}" if counts[one.method, one.group] > 1 else ""
+        backbone = "" if len(by_group) == 1 else f" ({names[one.group]})"
+        row, name = f"{one.method}{pool}", f"{one.method}{backbone}{pool}"
+        named.append(replace(one, backbone=names[one.group], row=row, name=name))
     return named
 
 

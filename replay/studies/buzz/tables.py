@@ -73,9 +73,7 @@ def _main_rows(study: BuzzStudy) -> Iterator[Row]:
         if one.system.checks and one.label != main:
             continue
         published = published_method(study.published, one.label, one.system.backbone)
-        yield Row(
-            (one.system.backbone, one.label), None, quality_cells(study.run, one.name) | gaps(one.name), published
-        )
+        yield Row((one.system.backbone, one.row), None, quality_cells(study.run, one.name) | gaps(one.name), published)
 
 
 def _baseline_lines(study: BuzzStudy) -> list[str]:
@@ -93,7 +91,8 @@ TABLE_1 = Sheet[BuzzStudy](
 
 def _fixed_rows(study: BuzzStudy) -> Iterator[Row]:
     group = study.systems.main.group
-    ours = {one.label: one for one in study.methods if one.system.group == group}
+    of_group = (one for one in study.methods if one.system.group == group)
+    ours = {one.label: one for one in sorted(of_group, key=lambda one: one.system is study.systems.main)}
     for kind, method, published in published_fixed(study.published):
         one = ours.get(method)
         yield Row((kind, method), None, {} if one is None else quality_cells(study.run, one.name), published)
@@ -117,7 +116,7 @@ def _variant_rows(study: BuzzStudy) -> Iterator[Row]:
             "by": "pool" if one.is_pool else "policy", "revises": "yes" if _revises(study, one) else "no",
             **study.means({"found": acts.finds, "false_alarm": acts.false_alarm}),
         }  # fmt: skip
-        yield Row((one.label,), None, values, published_variant(study.published, one.label))
+        yield Row((one.row,), None, values, published_variant(study.published, one.label))
 
 
 def _revises(study: BuzzStudy, one: Variant) -> bool:
@@ -160,10 +159,12 @@ def _coverage_rows(study: BuzzStudy) -> Iterator[Row]:
             "texts": float((~np.isnan(columns[one.name])).sum()),
         }  # fmt: skip
         published = published_coverage(study.published, one.label, one.system.backbone)
-        yield Row((one.system.backbone, one.label), None, values, published)
+        yield Row((one.system.backbone, one.row), None, values, published)
 
 
 def _match_lines(study: BuzzStudy) -> list[str]:
+    if study.simulated:
+        return ["Which claims name the error is planted by the simulation, not matched."]
     rules = match_rules(study.log)
     by_rule = [f"`{pool}` by `{rule}`" for pool, rule in rules.items()]
     known = "; ".join(by_rule) if by_rule else "the log does not say by what rule"
@@ -252,7 +253,7 @@ def _unfolding_rows(study: BuzzStudy) -> Iterator[Row]:
         }  # fmt: skip
         is_published = study.published == "UmActually" and one.label != PREFIXES
         published = published_method(study.published, one.label, one.system.backbone) if is_published else {}
-        yield Row((one.label,), None, values, published)
+        yield Row((one.row,), None, values, published)
 
 
 TABLE_7 = Sheet[BuzzStudy](
