@@ -25,6 +25,7 @@ from toolkit.log.describe.assumptions import (
     size_counts,
     size_frame,
 )
+from toolkit.log.describe.trace_groups import TraceGroups, group_traces
 
 SHIPPED = Path(__file__).parents[2] / "data" / "log"
 
@@ -40,8 +41,16 @@ def solves(verdicts: list[list[bool]], **columns: Any) -> pl.DataFrame:
     return frame.with_columns(**columns)
 
 
+def grouped(frame: pl.DataFrame) -> TraceGroups:
+    return group_traces(frame, frame["example_id"].unique())
+
+
+def solved(verdicts: list[list[bool]]) -> TraceGroups:
+    return grouped(solves(verdicts))
+
+
 def ordered(frame: pl.DataFrame) -> dict[str, Any]:
-    return order_frame(order_sums(frame)).row(0, named=True)
+    return order_frame(order_sums(grouped(frame))).row(0, named=True)
 
 
 def test_order_and_spread_by_hand() -> None:
@@ -124,10 +133,10 @@ def test_a_run_that_stops_when_it_is_right_shows_in_the_sizes() -> None:
         drawn = rng.random(5) < rate
         stopped.append(drawn[: int(np.argmax(drawn)) + 1 if drawn.any() else 5].tolist())
         fixed.append((rng.random(rng.integers(2, 6)) < rate).tolist())
-    found = size_frame(size_counts(solves(stopped))).row(0, named=True)
+    found = size_frame(size_counts(solved(stopped))).row(0, named=True)
     assert found["size_right"] < -0.5
     assert found["size_right_z"] < -SURE
-    plain = size_frame(size_counts(solves(fixed))).row(0, named=True)
+    plain = size_frame(size_counts(solved(fixed))).row(0, named=True)
     assert abs(plain["size_right_z"]) < SURE
 
 
@@ -155,11 +164,11 @@ def test_sizes_by_hand() -> None:
     """Sizes 2 and 4; shares right 1 and 1/2; agreeing pairs 2 of 2 and (3·2 + 1·0) of 12: correlation −1 twice."""
     frame = solves([[True, True], [True, True, True, False]])
     frame = frame.with_columns(answer=pl.when("correct").then(pl.lit("a")).otherwise(pl.lit("b")))
-    counts = size_counts(frame).sort("size")
+    counts = size_counts(grouped(frame)).sort("size")
     assert counts.select("size", "judged", "right", "agreeing", "groups").rows() == [(2, 2, 2, 2, 1), (4, 4, 3, 6, 1)]
     found = size_frame(counts).row(0, named=True)
     assert found["size_right"] == found["size_agreement"] == pytest.approx(-1.0)
-    assert size_frame(size_counts(solves([[True], [False]]))).row(0, named=True)["size_right"] is None
+    assert size_frame(size_counts(solved([[True], [False]]))).row(0, named=True)["size_right"] is None
 
 
 def test_the_noise_of_a_verifier_by_hand() -> None:
@@ -239,7 +248,7 @@ def test_the_shipped_log() -> None:
     log = open_log(SHIPPED)
     votes = pl.col("pool") == "votes"
     columns = ["example_id", "pool", "action", "parent_id", "sample_index", "correct"]
-    found = order_frame(order_sums(log.scan("traces", columns).filter(votes).collect())).row(0, named=True)
+    found = ordered(log.scan("traces", columns).filter(votes).collect())
     rounded = {name: round(found[name], 4) for name in ("lag", "lag_expected", "between", "sampling")}
     assert rounded == {"lag": -0.0672, "lag_expected": -0.0667, "between": 0.0913, "sampling": 0.1370}
     assert (round(found["trend"], 5), round(found["trend_z"], 2), round(found["share_between"], 2)) == (

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+import numpy as np
 import polars as pl
 
+from toolkit.log.describe.trace_groups import POOL, Floats, TraceGroups
 from toolkit.stats.many.summary_notes import BATCHED
 
-POOL = ("pool", "action")
 GROUP = (*POOL, "example_id", "parent_id")
 SETTINGS = ("model", "temperature", "max_tokens")
 COLUMNS = (*SETTINGS, "finish_reason", "finalizer_used", "latency_s", "device_s")
@@ -22,43 +23,39 @@ SURE = 3.0
 AT_LIMIT = "length"
 
 
-def order_sums(traces: pl.DataFrame) -> pl.DataFrame:
+def order_sums(groups: TraceGroups) -> pl.DataFrame:
     """Sums over groups of judged traces by pool and action, from which `order_frame` computes.
 
     With c = correct − the group's mean, i the sample index, N traces: `slope` Σ(i − ī)c, `spread` Σ(i − ī)²,
     `chance` the variance of `slope` over all orders of the group; `lag` Σ c·c' over neighbours c, c' and `lag_chance`
     its mean over all orders, −Σc²/N.
     """
-    y, i = pl.col("correct").cast(pl.Float64), pl.col("sample_index").cast(pl.Float64)
-    c, here = y - y.mean(), i - i.mean()
-    judged = traces.filter(pl.col("correct").is_not_null()).sort("sample_index")
-    groups = judged.group_by(GROUP).agg(
-        n=pl.len().cast(pl.Float64),
-        mean=y.mean(),
-        square=(c**2).sum(),
-        slope=(here * c).sum(),
-        spread=(here**2).sum(),
-        lag=(c * c.shift(-1)).sum(),
-    )
-    n, square, beyond = pl.col("n"), pl.col("square"), pl.col("n") - 1
-    groups = groups.with_columns(
-        chance=pl.when(n > 1).then(pl.col("spread") * square / beyond).otherwise(0.0),
-        lag_chance=-square / n,
-        lag_full=beyond * square / n,
-    )
-    return groups.group_by(POOL).agg(
-        groups=(n > 1).sum(),
-        all_groups=pl.len(),
-        traces=n.sum(),
-        traces_squared=(n**2).sum(),
-        right=(n * pl.col("mean")).sum(),
-        right_squared=(n * pl.col("mean") ** 2).sum(),
-        lag_error=((pl.col("lag") - pl.col("lag_chance")) ** 2).sum(),
-        **{
-            name: pl.col(name).sum()
-            for name in ("square", "slope", "spread", "chance", "lag", "lag_chance", "lag_full")
-        },
-    )
+    correct = groups.frame["correct"]
+    judged = correct.is_not_null().to_numpy()
+    group = groups.group[judged]
+    count = len(groups.start)
+    n = np.bincount(group, minlength=count).astype(np.float64)
+
+    def total(values: Floats) -> Floats:
+        return np.bincount(group, values, count).astype(np.float64, copy=False)
+
+    with np.errstate(invalid="ignore", divide="ignore"):  # groups without a judged trace, which count as nothing
+        y, i = correct.drop_nulls().cast(pl.Float64).to_numpy(), groups.sample_index[judged].astype(np.float64)
+        mean = total(y) / n
+        c, here = y - mean[group], i - (total(i) / n)[group]
+        square, spread, beyond = total(c**2), total(here**2), n - 1
+        follows = np.append(group[1:] == group[:-1], False) if len(group) else np.zeros(0, np.bool_)
+        lag = total(np.where(follows, c * np.roll(c, -1), 0.0))
+        lag_chance = -square / n
+        of_group = {
+            "groups": n > 1, "all_groups": n > 0, "traces": n, "traces_squared": n**2, "right": n * mean,
+            "right_squared": n * mean**2, "lag_error": (lag - lag_chance) ** 2, "square": square,
+            "slope": total(here * c), "spread": spread, "chance": np.where(n > 1, spread * square / beyond, 0.0),
+            "lag": lag, "lag_chance": lag_chance, "lag_full": beyond * square / n,
+        }  # fmt: skip
+    sums = {name: groups.by_kind(np.where(n > 0, values, 0.0)) for name, values in of_group.items()}
+    named = groups.kinds.with_columns(**sums).with_columns(pl.col("groups", "all_groups").cast(pl.UInt32))
+    return named.filter(pl.col("all_groups") > 0)
 
 
 def order_frame(sums: pl.DataFrame) -> pl.DataFrame:
@@ -95,18 +92,23 @@ def _null_if_tiny(value: pl.Expr) -> pl.Expr:
     return pl.when(value > 1e-18).then(value)
 
 
-def size_counts(traces: pl.DataFrame) -> pl.DataFrame:
+def size_counts(groups: TraceGroups) -> pl.DataFrame:
     """How many groups have each number of traces, judged traces, right traces, and pairs of traces that agree."""
-    answers = traces.group_by(*GROUP, "answer").len("same")
-    same = pl.col("same").cast(pl.Int64)
-    pairs = answers.group_by(GROUP).agg(agreeing=(same * (same - 1)).filter(pl.col("answer").is_not_null()).sum())
-    groups = traces.group_by(GROUP).agg(
-        size=pl.len().cast(pl.Int64),
-        judged=pl.col("correct").count().cast(pl.Int64),
-        right=pl.col("correct").cast(pl.Int64).sum(),
-    )
-    whole = groups.join(pairs, on=GROUP, nulls_equal=True)
-    return whole.group_by(*POOL, "size", "judged", "right", "agreeing").len("groups").cast({"groups": pl.Int64})
+    frame = groups.frame
+    answered = frame.select(group=pl.Series(groups.group), answer="answer").drop_nulls()
+    answers = answered.group_by("group", "answer").len()
+    same = answers["len"].cast(pl.Int64).to_numpy()
+    agreeing = np.bincount(answers["group"].to_numpy(), same * (same - 1), len(groups.start))
+    of_group = {
+        "kind": groups.kind,
+        "size": groups.size,
+        "judged": groups.total(frame["correct"].is_not_null().to_numpy()),
+        "right": groups.total(frame["correct"].fill_null(False).to_numpy()),
+        "agreeing": agreeing.astype(np.int64),
+    }
+    counted = pl.DataFrame(of_group).group_by(pl.all()).len("groups").cast({"groups": pl.Int64})
+    named = groups.kinds.with_row_index("kind").cast({"kind": pl.Int64})
+    return counted.join(named, on="kind").select(*POOL, "size", "judged", "right", "agreeing", "groups")
 
 
 def size_frame(counts: pl.DataFrame) -> pl.DataFrame:
@@ -138,10 +140,15 @@ def size_frame(counts: pl.DataFrame) -> pl.DataFrame:
     return frame
 
 
-def setting_sums(traces: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def setting_sums(groups: TraceGroups) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The distinct settings of each pool, and sums over its traces by pool and action, for `setting_frame`."""
-    several = pl.struct(SETTINGS).n_unique() > 1
-    mixed = traces.group_by(GROUP).agg(mixed=several).group_by(POOL).agg(pl.col("mixed").sum().cast(pl.Int64))
+    traces = groups.frame
+    distinct = traces.select(*POOL, *SETTINGS).unique()
+    several = distinct.group_by(POOL).len().filter(pl.col("len") > 1)  # of the others no group mixes any
+    rows = pl.DataFrame({"group": groups.group}).hstack(traces.select(*POOL, *SETTINGS))
+    mixing = rows.join(several, on=POOL, how="semi").unique(["group", *SETTINGS])["group"].to_numpy()
+    mixed = np.bincount(mixing, minlength=len(groups.start)) > 1
+    of_kind = groups.kinds.with_columns(mixed=groups.by_kind(mixed).astype(np.int64))
     both = pl.col("latency_s").is_not_null() & pl.col("device_s").is_not_null()
     sums = traces.group_by(POOL).agg(
         traces=pl.len().cast(pl.Int64),
@@ -153,7 +160,7 @@ def setting_sums(traces: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         latency=pl.col("latency_s").filter(both).cast(pl.Float64).sum(),
         device=pl.col("device_s").filter(both).cast(pl.Float64).sum(),
     )
-    return traces.select(*POOL, *SETTINGS).unique(), sums.join(mixed, on=POOL)
+    return distinct, sums.join(of_kind, on=POOL)
 
 
 def setting_frame(settings: pl.DataFrame, sums: pl.DataFrame, without_prefix: Sequence[str]) -> pl.DataFrame:

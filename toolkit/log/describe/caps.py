@@ -9,9 +9,12 @@ nothing limits it, and 0 where they support none), `why` (what they lack for ano
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import polars as pl
+
+from toolkit.log.describe.trace_groups import NO_PLACE, TraceGroups
 
 SCHEMA = {
     "kind": pl.String, "of": pl.String, "cap": pl.String, "least": pl.Int64, "limit": pl.Int64, "why": pl.String,
@@ -44,7 +47,7 @@ def _limit_rows(frame: pl.DataFrame, kind: str, subject: pl.Expr, cap: str) -> p
 
 
 _BEFORE_GAP = pl.col("sample_index").rank("ordinal").cast(pl.Int64) - 1 == pl.col("sample_index")
-"""Whether a trace comes before a gap in its group's sample indices, which count 0, 1, 2 …"""
+"""Whether a revision comes before a gap in the sample indices of those by its action and pool."""
 
 
 def _whole_pool_limits(limits: pl.DataFrame, gapped: pl.Expr, unfit: pl.Expr) -> pl.DataFrame:
@@ -64,17 +67,15 @@ def _limits_where_known(limits: pl.DataFrame, examples: pl.DataFrame, column: st
     return limits.with_columns(limit=limit, why=why.otherwise(pl.lit(f"with no {column}")))
 
 
-def limits_of_pools(ids: pl.DataFrame, traces: pl.DataFrame, whole_pools: frozenset[str]) -> pl.DataFrame:
+def limits_of_pools(ids: pl.DataFrame, groups: TraceGroups, whole_pools: frozenset[str]) -> pl.DataFrame:
     """The limits of `sample` without a verifier: an example supports the traces of the pool before a gap.
 
     `whole_pools` are those with `prefix: false`: each example supports exactly its size, and none with a gap.
     """
-    solves = traces.filter(pl.col("action") == "solve")
-    limits = solves.group_by("pool", "example_id").agg(
-        limit=_BEFORE_GAP.sum(),
-        why=pl.when(_BEFORE_GAP.sum() == pl.len()).then(pl.lit(_NO_MORE)).otherwise(pl.lit(_GAP)),
-    )
-    whole = _with_absent(ids, limits, ["pool"], "with no trace of it")
+    usable = groups.total(groups.before_gap)
+    gap = pl.when("gapped").then(pl.lit(_GAP)).otherwise(pl.lit(_NO_MORE))
+    limits = _of_solves(ids, groups, {"limit": usable, "gapped": usable < groups.size}).with_columns(why=gap)
+    whole = _with_absent(ids, limits.drop("gapped"), ["pool"], "with no trace of it")
     at_once, gapped = pl.col("pool").is_in(list(whole_pools)), pl.col("why") == _GAP
     kinds = {
         "sample": whole.filter(~at_once),
@@ -83,25 +84,32 @@ def limits_of_pools(ids: pl.DataFrame, traces: pl.DataFrame, whole_pools: frozen
     return pl.concat([_limit_rows(frame, kind, pl.col("pool"), "max_traces") for kind, frame in kinds.items()])
 
 
+def _of_solves(ids: pl.DataFrame, groups: TraceGroups, columns: Mapping[str, np.ndarray]) -> pl.DataFrame:
+    """Columns of groups, with pool and example, of the groups of solves of known examples."""
+    solve = (groups.kinds["action"] == "solve").to_numpy()
+    some = solve[groups.kind] & (groups.example < ids.height)
+    named = {"pool": groups.kinds["pool"][groups.kind[some]], "example_id": groups.ids[groups.example[some]]}
+    return pl.DataFrame(named | {name: values[some] for name, values in columns.items()})
+
+
 def limits_of_verifiers(
-    ids: pl.DataFrame, traces: pl.DataFrame, marked: pl.DataFrame, whole_pools: frozenset[str], verifiers: Sequence[str]
+    ids: pl.DataFrame, groups: TraceGroups, marked: pl.DataFrame, whole_pools: frozenset[str], verifiers: Sequence[str]
 ) -> pl.DataFrame:
     """The limits of `sample` with a verifier: the traces before a gap, and before the first valid one without a score.
 
-    `marked` are the scores with `at`, the row of their trace in `traces`, its pool and its action. `verifiers` are
-    those of the whole log: what a block's examples support may not depend on what else is in the block.
+    `marked` are the scores with `at`, the row of their trace in `groups`. `verifiers` are those of the whole log: what
+    a block's examples support may not depend on what else is in the block.
     """
-    solves = traces.filter(pl.col("action") == "solve")
-    usable = solves.filter(_BEFORE_GAP.over("pool", "example_id"))
-    usable = usable.select("pool", "example_id", "at", "sample_index", "valid")
-    scored = marked.filter(pl.col("action") == "solve").select("verifier", "at", "candidates", scored=True)
-    logged = solves.group_by("pool", "example_id").agg(logged=pl.len().cast(pl.Int64))
-    wide = usable.join(pl.DataFrame({"verifier": verifiers}, schema={"verifier": pl.String}), how="cross").join(
-        scored, on=["verifier", "at"], how="left"
-    )
-    by = ["verifier", "pool", "example_id"]
-    limits = wide.with_columns(pl.col("scored").fill_null(False)).group_by(by).agg(**_call_expressions())
-    limits = limits.join(logged, on=["pool", "example_id"], how="left")
+    calls = [
+        _of_solves(ids, groups, _calls_of_groups(groups, marked.filter(pl.col("verifier") == name)))
+        .with_columns(pl.lit(name).alias("verifier"))
+        .filter(pl.col("size") > 0)
+        for name in verifiers
+    ]
+    if not calls:
+        return pl.DataFrame(schema=SCHEMA)
+    known = (pl.when(pl.col(name) != NO_PLACE).then(name).alias(name) for name in ("unscored", "least"))
+    limits = pl.concat(calls).with_columns(known)
     whole = _with_absent(ids, limits, ["verifier", "pool"], "with no trace of the pool")
     at_once = pl.col("pool").is_in(list(whole_pools))
     gapped = at_once & (pl.col("logged") > pl.col("size"))
@@ -119,27 +127,32 @@ def limits_of_verifiers(
     return pl.concat([_limit_rows(frame, kind, of, "max_traces") for kind, frame in kinds.items()])
 
 
-def _call_expressions() -> dict[str, pl.Expr]:
-    """Expressions for an example's traces: `scored` and `valid` by `sample_index`, which has no gaps.
+def _calls_of_groups(groups: TraceGroups, scores: pl.DataFrame) -> dict[str, np.ndarray]:
+    """Numbers (G,) of the scores of one verifier, over a group's traces before a gap.
 
-    - `size`: the traces; `listwise`: whether they were ranked in one call.
-    - `unscored`: the traces before the first valid one without a score, null where there is none.
+    - `logged`: all traces; `size`: these; `listwise`: whether they were ranked in one call.
+    - `unscored`: the traces before the first valid one without a score, `NO_PLACE` where there is none.
     - `least`: the traces up to the last one with a score. A call that saw the first c has c at least this.
     - `next`: the traces before the first valid one that comes after these, `size` where there is none.
     - `all_seen`, `valid_seen`: of these, the call saw all; all the valid ones and no other.
     """
-    count, missing = pl.col("sample_index").cast(pl.Int64) + 1, pl.col("valid") & ~pl.col("scored")
-    last, size = pl.when("scored").then(count).max(), pl.len().cast(pl.Int64)
-    together = ~(pl.col("scored") & (pl.col("candidates").fill_null(0) != pl.col("scored").sum())).any()
+    usable, group = groups.before_gap, groups.group
+    candidates = np.full(groups.frame.height, -1)  # -1 without a score, 0 of a call on one trace
+    candidates[scores["at"].to_numpy()] = scores["candidates"].cast(pl.Int64).fill_null(0).to_numpy()
+    scored, valid = usable & (candidates >= 0), usable & groups.frame["valid"].to_numpy()
+    count, size = groups.sample_index + 1, groups.total(usable)
+    last = -groups.least(-count, scored)  # -NO_PLACE without a score
+    number = groups.total(scored)
+    together = groups.total(scored & (candidates != number[group])) == 0
+    missing, after = valid & ~scored, count > last[group]
+    further = groups.least(count - 1, missing & after & (number > 0)[group])
     return {
-        "size": size,
-        "listwise": pl.col("candidates").is_not_null().any(),
-        "unscored": pl.when(missing).then(count - 1).min(),
-        "least": last,
-        "next": pl.when(missing & (count > last)).then(count - 1).min().fill_null(size),
-        "all_seen": together & (pl.col("scored").sum() == last),
-        "valid_seen": together & ~((pl.col("scored") != pl.col("valid")) & (count <= last)).any(),
-    }
+        "logged": groups.size, "size": size, "listwise": groups.total(scored & (candidates > 0)) > 0,
+        "unscored": groups.least(count - 1, missing), "least": np.where(number > 0, last, NO_PLACE),
+        "next": np.where(further == NO_PLACE, size, further),
+        "all_seen": together & (number == last),
+        "valid_seen": together & (groups.total((scored != valid) & ~after) == 0),
+    }  # fmt: skip
 
 
 def _listwise_limits(calls: pl.DataFrame, at_once: pl.Expr, gapped: pl.Expr) -> pl.DataFrame:
@@ -206,16 +219,18 @@ def limits_of_checks(ids: pl.DataFrame, examples: pl.DataFrame, checks: pl.DataF
 
 
 def _with_absent(ids: pl.DataFrame, limits: pl.DataFrame, by: list[str], absent: str) -> pl.DataFrame:
-    """Adds rows, so that every group has every example. Added rows have limit 0 and the reason `absent`."""
+    """Adds rows, so that every group has every example. Added rows have limit 0 and the reason `absent`. `limits` has
+    at most one row for an example of a group, and examples that are among `ids`.
+    """
     defaults = {"limit": pl.lit(None, pl.Int64), "why": pl.lit(None, pl.String)}
     added = [value.alias(name) for name, value in defaults.items() if name not in limits.columns]
-    here = limits.with_columns(*added, here=True)
-    whole = limits.select(by).unique().join(ids, how="cross").join(here, on=[*by, "example_id"], how="left")
-    missing = pl.col("here").is_null()
-    return whole.with_columns(
-        limit=pl.when(missing).then(0).otherwise(pl.col("limit").cast(pl.Int64)),
-        why=pl.when(missing).then(pl.lit(absent)).otherwise("why"),
-    ).drop("here")
+    whole = limits.with_columns(*added).with_columns(pl.col("limit").cast(pl.Int64))
+    lacking = limits.group_by(by).len().filter(pl.col("len") < ids.height).select(by)
+    if lacking.is_empty():
+        return whole
+    missing = lacking.join(ids, how="cross").join(limits, on=[*by, "example_id"], how="anti")
+    reasons = missing.with_columns(limit=pl.lit(0, pl.Int64), why=pl.lit(absent))
+    return pl.concat([whole, reasons], how="diagonal")
 
 
 def caps_frame(limits: pl.DataFrame, examples: int) -> pl.DataFrame:

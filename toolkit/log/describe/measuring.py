@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
 import polars as pl
 
 from toolkit.log.contract.problems import UNFINISHED, LogError
 from toolkit.log.describe import assumptions, caps
 from toolkit.log.describe.description import Description
+from toolkit.log.describe.trace_groups import TraceGroups, group_traces
 from toolkit.log.read.example_blocks import BLOCK_ROWS, example_blocks
 from toolkit.log.read.log import Log, collect
 
@@ -38,6 +40,7 @@ class _BlockSums:
 
     verifiers: tuple[str, ...] = ()
     examples: int = 0
+    numbered: int = 0
     judged: int = 0
     groups: dict[tuple[str, str, str], int] = field(default_factory=dict)  # (verifier, pool, action): its code
     texts: int = 0
@@ -114,53 +117,75 @@ def _add_block(sums: _BlockSums, log: Log, here: pl.Expr) -> None:
     examples = _read_columns(log, "examples", ("example_id", "labels", "gold_error"), here)
     traces = _read_columns(log, "traces", _TRACES, here)
     scores = _read_columns(log, "verifications", _SCORES, here & pl.col("score").is_not_null())
-    ids = examples.select("example_id")
-    if not log.has("examples"):
-        frames = [
-            traces.select("example_id"),
-            *(_read_columns(log, t, ("example_id",), here) for t in ("rounds", "checks")),
-        ]
-        ids = pl.concat(frames).unique().sort("example_id")
-    traces = traces.join(examples.select("example_id", "labels"), on="example_id", how="left", maintain_order="left")
-    labels = pl.col("labels")
-    inside = labels.list.contains(pl.col("answer")) | (labels.list.len().fill_null(0) == 0) | pl.col("opaque")
-    valid = pl.col("answer").is_not_null() & inside.fill_null(False)
-    traces = traces.with_columns(valid=valid).drop("labels").with_row_index("at")
-    sums.judged += traces.filter(pl.col("correct").is_not_null())["example_id"].n_unique()
-    distinct, measured = assumptions.setting_sums(traces)
-    marked = scores.join(
-        traces.select("example_id", "trace_id", "at", "pool", "action", "valid", "correct"),
-        on=["example_id", "trace_id"],
-    )
-    judged = marked.filter(pl.col("correct").is_not_null())
-    numbered = judged.with_columns(group=pl.col("example_id").rank("dense").cast(pl.Int32) + sums.examples)
     rounds = _read_columns(log, "rounds", ("example_id", "pool", "hop", "round"), here)
     checks = _read_columns(log, "checks", ("example_id", "pool", "claim", "round", "stage", "verdict", "unit"), here)
+    ids = examples.select("example_id")
+    if log.has("examples"):
+        rounds, checks = (frame.join(ids, on="example_id", how="semi") for frame in (rounds, checks))
+    else:
+        ids = pl.concat([frame.select("example_id") for frame in (traces, rounds, checks)]).unique().sort("example_id")
+    groups = group_traces(traces.with_columns(valid=_valid_answers(traces, examples)), ids["example_id"])
+    traces = groups.frame
+    sums.judged += traces.filter(pl.col("correct").is_not_null())["example_id"].n_unique()
+    distinct, measured = assumptions.setting_sums(groups)
+    marked = _mark_scores(groups, scores)
     limits = [
-        caps.limits_of_pools(ids, traces, log.pools_without_prefix()),
-        caps.limits_of_verifiers(ids, traces, marked, log.pools_without_prefix(), sums.verifiers),
-        caps.limits_of_actions(ids, traces),
+        caps.limits_of_pools(ids, groups, log.pools_without_prefix()),
+        caps.limits_of_verifiers(ids, groups, marked, log.pools_without_prefix(), sums.verifiers),
+        caps.limits_of_actions(ids, groups.of_known_examples(ids.height)),
         caps.limits_of_rounds(ids, rounds),
         caps.limits_of_checks(ids, examples, checks),
     ]
     sums.add(
-        sizes=_example_sizes(traces),
-        orders=assumptions.order_sums(traces),
-        group_sizes=assumptions.size_counts(traces),
+        sizes=_example_sizes(groups),
+        orders=assumptions.order_sums(groups),
+        group_sizes=assumptions.size_counts(groups),
         settings=distinct,
         measured=measured,
         repeats=_repeated_score_sums(sums, log, traces, scores),
-        verified=_verification_counts(marked),
-        scores=_code_groups(numbered, sums.groups),
+        verified=_verification_counts(groups, marked),
+        scores=_code_groups(sums, groups, marked.filter(pl.col("correct").is_not_null())),
         limits=pl.concat(limits),
     )
-    sums.examples += ids.height  # so that the next block numbers its examples from here
+    sums.examples += ids.height
+    sums.numbered += len(groups.ids)  # so that the next block numbers its examples from here
+
+
+def _valid_answers(traces: pl.DataFrame, examples: pl.DataFrame) -> pl.Series:
+    """Whether each trace has an answer that its example's label space allows, where there is one."""
+    labelled = examples.filter(pl.col("labels").list.len() > 0).select("example_id", "labels")
+    if labelled.is_empty():
+        return traces["answer"].is_not_null()
+    spaces = labelled.select("labels").unique().with_row_index("space")
+    allowed = spaces.explode("labels").unique()
+    of_example = labelled.join(spaces, on="labels").select("example_id", "space")
+    rows = traces.select("example_id", "answer", "opaque")
+    rows = rows.join(of_example, on="example_id", how="left", maintain_order="left")
+    allowed = allowed.select("space", answer="labels", inside=True)
+    rows = rows.join(allowed, on=["space", "answer"], how="left", maintain_order="left")
+    free = pl.col("space").is_null() | pl.col("opaque").fill_null(False)
+    return rows.select(pl.col("answer").is_not_null() & (free | pl.col("inside").fill_null(False))).to_series()
+
+
+def _mark_scores(groups: TraceGroups, scores: pl.DataFrame) -> pl.DataFrame:
+    """The scores with `at`, the row of their trace in `groups`, its `kind`, and whether it is valid and right."""
+    traces = groups.frame.select("trace_id", of="example_id").with_row_index("at")
+    ids = ("example_id", "trace_id")
+    first = scores.select(pl.any_horizontal(pl.col(ids).ne_missing(pl.col(ids).shift()))).to_series()
+    scores = scores.with_columns(run=first.cum_sum())  # the scores of one trace by several verifiers
+    runs = scores.select(*ids, "run").filter(first).join(traces, on="trace_id", maintain_order="left")
+    runs = runs.filter(pl.col("example_id") == pl.col("of")).select("run", "at")
+    marked = scores.drop(ids).join(runs, on="run", maintain_order="left").drop("run")
+    at = marked["at"].to_numpy()
+    kind = pl.Series("kind", groups.kind[groups.group[at]])
+    return marked.with_columns(kind, *groups.frame.select("valid", "correct")[at])
 
 
 def _repeated_score_sums(sums: _BlockSums, log: Log, traces: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
     """Sums over repeated scores of one text. Only the first traces are compared, because texts are large."""
     left = MOST_TEXTS - sums.texts
-    sizes = traces.group_by("example_id").len().sort("example_id").filter(pl.col("len").cum_sum() <= max(left, 0))
+    sizes = traces.head(0 if left <= 0 else traces.height).group_by("example_id").len().sort("example_id")
+    sizes = sizes.filter(pl.col("len").cum_sum() <= left)
     if scores.is_empty() or sizes.is_empty():
         none = traces.clear().with_columns(text=pl.lit(None, pl.UInt64))
         return assumptions.repeat_sums(none, scores.clear())
@@ -168,8 +193,8 @@ def _repeated_score_sums(sums: _BlockSums, log: Log, traces: pl.DataFrame, score
     here = pl.col("example_id").is_between(pl.lit(sizes["example_id"][0]), pl.lit(sizes["example_id"][-1]))
     texts = log.scan("traces", ("example_id", "trace_id", "text")).filter(here)
     hashed = collect(texts.with_columns(pl.col("text").hash()), log)
-    joined = traces.join(hashed, on=["example_id", "trace_id"])
-    return assumptions.repeat_sums(joined, scores)
+    joined = traces.filter(here).join(hashed, on=["example_id", "trace_id"])
+    return assumptions.repeat_sums(joined, scores.filter(here))
 
 
 def _scored_limits(limits: pl.DataFrame, verified: pl.DataFrame) -> pl.DataFrame:
@@ -178,43 +203,62 @@ def _scored_limits(limits: pl.DataFrame, verified: pl.DataFrame) -> pl.DataFrame
     return limits.filter(~pl.col("kind").is_in(caps.VERIFIED) | pl.col("of").is_in(scored["of"].implode()))
 
 
-def _code_groups(judged: pl.DataFrame, groups: dict[tuple[str, str, str], int]) -> pl.DataFrame:
-    """The scores with one number in place of verifier, pool and action. New numbers are added to `groups`."""
+def _code_groups(sums: _BlockSums, groups: TraceGroups, judged: pl.DataFrame) -> pl.DataFrame:
+    """The scores with one number in place of verifier, pool and action, and with that of their example. New numbers are
+    added to `sums.groups`.
+    """
     by = ["verifier", "pool", "action"]
-    keys = judged.select(by).unique().sort(by)
-    codes = [groups.setdefault(key, len(groups)) for key in keys.iter_rows()]
-    coded = keys.with_columns(code=pl.Series(codes, dtype=pl.Int32))
-    return judged.join(coded, on=by).select("code", "score", "correct", pl.col("group").cast(pl.Int32))
+    keys = _named_kinds(groups, judged.select("verifier", "kind").unique().with_columns(number="kind")).sort(by)
+    codes = [sums.groups.setdefault(key, len(sums.groups)) for key in keys.select(by).iter_rows()]
+    coded = keys.select("verifier", kind="number", code=pl.Series(codes, dtype=pl.Int32))
+    number = groups.example[groups.group[judged["at"].to_numpy()]] + sums.numbered
+    numbered = judged.with_columns(group=pl.Series(number.astype(np.int32)))
+    return numbered.join(coded, on=["verifier", "kind"]).select("code", "score", "correct", "group")
 
 
 def _read_columns(log: Log, table: str, columns: tuple[str, ...], here: pl.Expr) -> pl.DataFrame:
     return collect(log.scan(table, columns).filter(here), log)
 
 
-def _example_sizes(traces: pl.DataFrame) -> pl.DataFrame:
+def _example_sizes(groups: TraceGroups) -> pl.DataFrame:
     """The number of examples by pool, action and size (traces per example), with sums over their traces."""
     tokens = ("prompt_tokens", "completion_tokens")
-    sizes = traces.group_by("example_id", "pool", "action").agg(
-        size=pl.len().cast(pl.Int64),
-        read=pl.col("answer").count().cast(pl.Int64),
-        valid=pl.col("valid").sum().cast(pl.Int64),
-        judged=pl.col("correct").count().cast(pl.Int64),
-        right=pl.col("correct").sum().cast(pl.Int64),
-        **{name: pl.col(name).cast(pl.Int64).sum() for name in tokens},
-        **{f"{name}_missing": pl.col(name).null_count().cast(pl.Int64) for name in tokens},
-    )
-    sums = sizes.drop("example_id").group_by("pool", "action", "size")
-    return sums.agg(pl.all().sum(), examples=pl.len().cast(pl.Int64))
+    first = np.diff(groups.kind, prepend=-1) | np.diff(groups.example, prepend=-1)  # of an example's revisions
+    start = groups.start[first != 0]
+
+    def total(column: str | pl.Expr) -> np.ndarray:
+        values = groups.frame.select(pl.col(column) if isinstance(column, str) else column).to_series()
+        return np.add.reduceat(values.cast(pl.Int64).fill_null(0).to_numpy(), start)
+
+    sizes = pl.DataFrame({
+        "kind": groups.kind[first != 0],
+        "size": np.diff(start, append=groups.frame.height),
+        "read": total(pl.col("answer").is_not_null()),
+        "valid": total("valid"),
+        "judged": total(pl.col("correct").is_not_null()),
+        "right": total("correct"),
+        **{name: total(name) for name in tokens},
+        **{f"{name}_missing": total(pl.col(name).is_null()) for name in tokens},
+    })  # fmt: skip
+    sums = sizes.group_by("kind", "size").agg(pl.all().sum(), examples=pl.len().cast(pl.Int64))
+    return _named_kinds(groups, sums)
 
 
-def _verification_counts(marked: pl.DataFrame) -> pl.DataFrame:
-    return marked.group_by("verifier", "pool", "action").agg(
+def _named_kinds(groups: TraceGroups, frame: pl.DataFrame) -> pl.DataFrame:
+    """A frame with pool and action in place of their number, `kind`."""
+    kinds = groups.kinds.with_row_index("kind").cast({"kind": pl.Int64})
+    return kinds.join(frame, on="kind", maintain_order="right").drop("kind")
+
+
+def _verification_counts(groups: TraceGroups, marked: pl.DataFrame) -> pl.DataFrame:
+    counts = marked.group_by("verifier", "kind").agg(
         scores=pl.len().cast(pl.Int64),
         valid_scores=pl.col("valid").sum().cast(pl.Int64),
         prompt_tokens=pl.col("prompt_tokens").cast(pl.Int64).sum(),
         completion_tokens=pl.col("completion_tokens").cast(pl.Int64).sum(),
         missing=pl.any_horizontal(pl.col("prompt_tokens", "completion_tokens").is_null()).sum().cast(pl.Int64),
     )
+    return _named_kinds(groups, counts)
 
 
 def _pools_frame(sizes: pl.DataFrame) -> pl.DataFrame:

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from toolkit.errors import MismatchError
@@ -30,7 +29,7 @@ def _scored_and_judged(scores: ArrayLike, correct: ArrayLike, group: ArrayLike |
     if group is None:
         number = np.zeros(len(score), np.int64)
     else:
-        _, number = np.unique(np.asarray(group), return_inverse=True)
+        number = _codes(group)
     if not len(score) == len(right) == len(number):
         raise MismatchError(
             f"`scores` ({len(score)}), `correct` ({len(right)}) and `group` ({len(number)}) differ in length"
@@ -39,16 +38,38 @@ def _scored_and_judged(scores: ArrayLike, correct: ArrayLike, group: ArrayLike |
     return score[known], right[known] > 0.5, number[known]
 
 
+def _codes(group: ArrayLike) -> NDArray[np.int64]:
+    """The place of each value among the distinct ones. Whole numbers that lie close together are not sorted."""
+    values = np.asarray(group)
+    if not np.issubdtype(values.dtype, np.integer) or not len(values) or np.ptp(values) > 4 * len(values):
+        return np.unique(values, return_inverse=True)[1]
+    offset = values - values.min()
+    places: NDArray[np.int64] = np.cumsum(np.bincount(offset) > 0) - 1
+    return places[offset]
+
+
+def _average_ranks(score: Floats, number: Ints) -> Floats:
+    """The rank of each score within its number, from 1; equal scores share the mean of their ranks."""
+    order = np.lexsort((score, number)) if number.any() else np.argsort(score)
+    ordered, of = score[order], number[order]
+    group = np.flatnonzero(np.diff(of, prepend=-1))
+    first = np.flatnonzero((np.diff(of, prepend=-1) != 0) | np.append(True, ordered[1:] != ordered[:-1]))
+    size = np.diff(first, append=len(of))
+    ranks = np.empty(len(score))
+    ranks[order] = np.repeat(first + (size + 1) / 2, size) - np.repeat(group, np.diff(group, append=len(of)))
+    return ranks
+
+
 def aucs_by_group(scores: ArrayLike, correct: ArrayLike, group: ArrayLike) -> NDArray[np.float64]:
     """The AUC of each distinct group in ascending order; NaN for a group without both right and wrong traces."""
-    score, right, number = _scored_and_judged(scores, correct, group)
-    size = len(np.unique(np.asarray(group)))
+    every = _codes(group)
+    score, right, number = _scored_and_judged(scores, correct, every)
+    size = int(every.max(initial=-1)) + 1
     if not len(score):
         return np.full(size, np.nan)
-    ranks = pl.DataFrame({"score": score, "example": number}).select(pl.col("score").rank("average").over("example"))
     positives = np.bincount(number, weights=right, minlength=size)
     negatives = np.bincount(number, minlength=size) - positives
-    wins = np.bincount(number, weights=np.where(right, ranks["score"], 0.0), minlength=size)
+    wins = np.bincount(number, weights=np.where(right, _average_ranks(score, number), 0.0), minlength=size)
     with np.errstate(invalid="ignore", divide="ignore"):
         return (wins - positives * (positives + 1) / 2) / (positives * negatives)
 
