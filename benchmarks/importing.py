@@ -6,7 +6,7 @@ fails where the import takes more than three times the seconds, or 1.5 GB. Then 
 texts by each way, which is told apart. `--words 1` makes texts of one word that is repeated, which polars packs in
 next to no time: then the ratio is told, and is no failure. Then 8,000 small files, and rows with objects of thousands
 of keys that no value names, each in a process of its own: the script fails above 4 seconds of processor time, or 700
-MB. Before all that, a file of 2,000 examples is imported in parts and at once: both logs must hold the same rows.
+MB. Before all that, a file of 2,000 examples is imported in blocks and at once: both logs must hold the same rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import polars as pl
 
 from toolkit.answers import WAYS, read_answers
 from toolkit.imports import import_table
-from toolkit.imports.build import parts
+from toolkit.imports.build import blocks
 from toolkit.log import open_log
 
 EXAMPLES = """
@@ -122,20 +122,20 @@ def folders(folder: Path) -> bool:
 
 
 def check(folder: Path, mapping: Path) -> None:
-    """A log that is imported in parts holds the rows of one that is imported at once."""
-    source, whole = folder / "small.jsonl", parts.WHOLE_BYTES
+    """A log that is imported in blocks holds the rows of one that is imported at once."""
+    source, whole = folder / "small.jsonl", blocks.WHOLE_BYTES
     make(source, 2000)
     logs = {}
-    for name, limit in (("parts", -1), ("whole", 2**40)):
-        parts.WHOLE_BYTES = limit
+    for name, limit in (("blocks", -1), ("whole", 2**40)):
+        blocks.WHOLE_BYTES = limit
         import_table([str(source)], mapping, folder / name)
         logs[name] = open_log(folder / name)
-    parts.WHOLE_BYTES = whole
+    blocks.WHOLE_BYTES = whole
     for table in logs["whole"].shards:
         key = "example_id" if table == "examples" else "trace_id"
         one, other = (log.scan(table).collect().sort(key) for log in logs.values())
         if not one.select(other.columns).equals(other):
-            sys.exit(f"`{table}` differs between an import in parts and one at once")
+            sys.exit(f"`{table}` differs between an import in blocks and one at once")
 
 
 def measure(what: str, *arguments: object) -> tuple[float, float, float]:

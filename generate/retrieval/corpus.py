@@ -103,7 +103,7 @@ class Corpus:
             else:
                 self.graphs[kind] = nearest_rows(self._graph_vectors(), most)
                 target = self.folder / f"neighbours-{kind}-{most}.npy"
-                with replacing_file(target, force=True) as part, part.open("wb") as file:
+                with replacing_file(target, force=True) as unfinished, unfinished.open("wb") as file:
                     np.save(file, self.graphs[kind])
         return self.graphs[kind]
 
@@ -164,10 +164,10 @@ def _build_corpus(
         raise EmptyError(f"`{place}.path`: no passage of `{files[0]}` has a word")
     record = {**wanted, "passages": passages.height, "sha256": _digest_of(passages)}
     words = index_words(texts, wanted["k1"], wanted["b"])
-    with replacing(folder, force=True) as part:
-        passages.write_ipc(part / PASSAGES, compression="uncompressed")
-        save_words(words, part / WORDS)
-        (part / RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
+    with replacing(folder, force=True) as unfinished:
+        passages.write_ipc(unfinished / PASSAGES, compression="uncompressed")
+        save_words(words, unfinished / WORDS)
+        (unfinished / RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
     return record
 
 
@@ -189,7 +189,7 @@ def _digest_of_file(path: Path) -> str:
 
 
 def read_embeddings(path: Path, names: pl.Series) -> np.ndarray:
-    """The embeddings of some passages at length one (n, d), from a Parquet file of `id` and `embedding`, read in parts.
+    """The embeddings of some passages at length one (n, d), from a Parquet file of `id` and `embedding`, by chunks.
 
     ThinkbackError where a passage has none, or they are no numbers of one length.
     """
@@ -209,20 +209,20 @@ def read_embeddings(path: Path, names: pl.Series) -> np.ndarray:
     matrix = np.zeros((0, 0), dtype=np.float32)
     for start in range(0, there.height, ROWS):
         place = place_of_row.slice(start, ROWS)
-        part = rows.slice(start, ROWS).collect()["embedding"].filter(place.is_not_null())
-        if len(part):
-            vectors = _lists_as_matrix(part, path, matrix.shape[1])
+        chunk = rows.slice(start, ROWS).collect()["embedding"].filter(place.is_not_null())
+        if len(chunk):
+            vectors = _lists_as_matrix(chunk, path, matrix.shape[1])
             matrix = matrix if matrix.size else np.zeros((len(names), vectors.shape[1]), dtype=np.float32)
             lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
             matrix[place.drop_nulls().to_numpy()] = vectors / np.where(lengths > 0, lengths, 1)
     return matrix
 
 
-def _lists_as_matrix(part: pl.Series, path: Path, width: int) -> np.ndarray:
+def _lists_as_matrix(chunk: pl.Series, path: Path, width: int) -> np.ndarray:
     """Lists of `width` numbers, or of any one length where it is 0, as a matrix (n, d) float32. Else FormatError."""
-    sizes = part.list.len().unique() if part.dtype == pl.List else [0]
+    sizes = chunk.list.len().unique() if chunk.dtype == pl.List else [0]
     try:
-        vectors = part.list.to_array(sizes[0]) if len(sizes) == 1 and sizes[0] else part
+        vectors = chunk.list.to_array(sizes[0]) if len(sizes) == 1 and sizes[0] else chunk
         matrix = np.asarray(vectors.to_numpy(), dtype=np.float32)
     except (pl.exceptions.PolarsError, TypeError, ValueError):
         matrix = np.zeros(0, dtype=np.float32)

@@ -21,7 +21,7 @@ from toolkit.errors import PackageError, UnsuitableError
 from toolkit.files import replacing_file
 from toolkit.progress import progress
 
-PART = 2**11
+CHUNK = 2**11
 """Passages between two moves of the bar."""
 BLOCK = 2**18
 """Passages of which scores are made at one time."""
@@ -45,9 +45,9 @@ class Encoder:
         """The vectors of all passages of a corpus, kept in the folder of its index."""
         target = folder / f"vectors-{self.digest}.{'npz' if self.sparse else 'npy'}"
         if not target.is_file():
-            with replacing_file(target, force=True) as part, progress("encoding", len(texts), "passages") as advance:
-                parts = self._parts(texts, advance)
-                self._save_sparse(parts, part) if self.sparse else self._save_dense(parts, len(texts), part)
+            with replacing_file(target, force=True) as path, progress("encoding", len(texts), "passages") as advance:
+                chunks = self._chunks(texts, advance)
+                self._save_sparse(chunks, path) if self.sparse else self._save_dense(chunks, len(texts), path)
         if self.sparse:
             from scipy.sparse import load_npz
 
@@ -73,11 +73,11 @@ class Encoder:
             "versions": weights.package_versions("sentence-transformers", "torch", "transformers"),
         }  # fmt: skip
 
-    def _parts(self, texts: Sequence[str], advance: Any) -> Iterator[Any]:
-        for start in range(0, len(texts), PART):
-            part = texts[start : start + PART]
-            yield self._vectors(self.model.encode_document, part)
-            advance(len(part))
+    def _chunks(self, texts: Sequence[str], advance: Any) -> Iterator[Any]:
+        for start in range(0, len(texts), CHUNK):
+            chunk = texts[start : start + CHUNK]
+            yield self._vectors(self.model.encode_document, chunk)
+            advance(len(chunk))
 
     def _vectors(self, encode: Any, texts: Sequence[str]) -> Any:
         given = {"batch_size": self.batch, "show_progress_bar": False}
@@ -89,22 +89,22 @@ class Encoder:
         tensor = encode(list(texts), save_to_cpu=True, **given).coalesce()
         return csr_matrix((tensor.values().float().numpy(), tensor.indices().numpy()), shape=tuple(tensor.shape))
 
-    def _save_dense(self, parts: Iterator[np.ndarray], count: int, path: Path) -> None:
+    def _save_dense(self, chunks: Iterator[np.ndarray], count: int, path: Path) -> None:
         out, place = None, 0
-        for part in parts:
+        for chunk in chunks:
             if out is None:
-                shape = (count, part.shape[1])
+                shape = (count, chunk.shape[1])
                 out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
-            out[place : place + len(part)] = part
-            place += len(part)
+            out[place : place + len(chunk)] = chunk
+            place += len(chunk)
         if out is not None:
             out.flush()
 
-    def _save_sparse(self, parts: Iterator[Any], path: Path) -> None:
+    def _save_sparse(self, chunks: Iterator[Any], path: Path) -> None:
         from scipy.sparse import save_npz, vstack
 
         with path.open("wb") as file:
-            save_npz(file, vstack(list(parts), format="csr"), compressed=False)
+            save_npz(file, vstack(list(chunks), format="csr"), compressed=False)
 
 
 def open_encoder(files: weights.ModelFiles, sparse: bool, batch: int, device: str, place: str) -> Encoder:

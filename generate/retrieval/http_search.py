@@ -173,11 +173,11 @@ def _filled_json(value: Any, fill: Mapping[str, str], top: int) -> Any:
 
 def _at(value: Any, path: str) -> Any:
     """What stands at a path of keys and numbers, as `web.results.0`; None where there is nothing."""
-    for part in path.split(".") if path else ():
-        if isinstance(value, list) and part.isdigit():
-            value = value[int(part)] if int(part) < len(value) else None
+    for step in path.split(".") if path else ():
+        if isinstance(value, list) and step.isdigit():
+            value = value[int(step)] if int(step) < len(value) else None
         else:
-            value = value.get(part) if isinstance(value, dict) else None
+            value = value.get(step) if isinstance(value, dict) else None
     return value
 
 

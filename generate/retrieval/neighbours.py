@@ -37,21 +37,21 @@ def nearest_rows(rows: Any, most: int, width: int = WIDTH, cells: int = CELLS) -
     out = np.full((count, most), NONE, dtype=np.int32)
     with progress("finding neighbours", count, "passages") as advance:
         for start in range(0, count, height):
-            part = rows[start : start + height]
-            keys = np.full((part.shape[0], most), -1, dtype=np.int64)
+            chunk = rows[start : start + height]
+            keys = np.full((chunk.shape[0], most), -1, dtype=np.int64)
             for first in range(0, count, width):
-                cosines = _dot_products(part, rows[first : first + width])
+                cosines = _dot_products(chunk, rows[first : first + width])
                 keys = _keep_largest(keys, _sort_numbers(cosines, start, first, count), most)
             order = np.sort(keys, axis=1)[:, ::-1]
             out[start : start + height] = np.where(order >= 0, count - 1 - order % count, NONE)
-            advance(part.shape[0])
+            advance(chunk.shape[0])
     return out
 
 
-def _dot_products(part: Any, others: Any) -> np.ndarray:
-    if hasattr(part, "toarray"):
-        return (part @ others.T).toarray()
-    return part.astype(np.float64) @ others.astype(np.float64).T
+def _dot_products(chunk: Any, others: Any) -> np.ndarray:
+    if hasattr(chunk, "toarray"):
+        return (chunk @ others.T).toarray()
+    return chunk.astype(np.float64) @ others.astype(np.float64).T
 
 
 def _sort_numbers(cosines: np.ndarray, start: int, first: int, count: int) -> np.ndarray:

@@ -43,13 +43,13 @@ def _sort_ranking(known: Mapping[str, tuple[float, int, int]]) -> Ranking:
 
 
 def _parse_run_line(line: str, where: str) -> tuple[str, str, int, float]:
-    parts = line.split()
-    if len(parts) != 6:
-        raise FormatError(f"{where} has {len(parts)} columns: {SHAPE}")
+    columns = line.split()
+    if len(columns) != 6:
+        raise FormatError(f"{where} has {len(columns)} columns: {SHAPE}")
     try:
-        rank, score = int(parts[3]), float(parts[4])
+        rank, score = int(columns[3]), float(columns[4])
     except ValueError:
-        raise FormatError(f"{where}: rank `{parts[3]}` or score `{parts[4]}` is no number: {SHAPE}") from None
+        raise FormatError(f"{where}: rank `{columns[3]}` or score `{columns[4]}` is no number: {SHAPE}") from None
     if not math.isfinite(score):
-        raise FormatError(f"{where}: score `{parts[4]}` is no number: {SHAPE}")
-    return parts[0], parts[2], rank, score
+        raise FormatError(f"{where}: score `{columns[4]}` is no number: {SHAPE}")
+    return columns[0], columns[2], rank, score

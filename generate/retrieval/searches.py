@@ -81,8 +81,8 @@ class WorldSearch(Checked):
         passages = passage_frame(InventedWorld(world=self.world, people=self.people).passages.passages)
         path = recipe.resolve_path(self.path)
         if not path.exists():
-            with replacing_file(path) as part:
-                passages.write_ndjson(part)
+            with replacing_file(path) as unfinished:
+                passages.write_ndjson(unfinished)
         search = CorpusSearch(open_corpus(path, place))
         if not search.corpus.passages.equals(passages):
             raise ConflictError(f"`{place}.path`: `{path}` has other passages than this world: name another file")

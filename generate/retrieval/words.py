@@ -14,7 +14,7 @@ from toolkit.progress import progress
 
 WORD = r"[^\W_]+"
 """Pattern of a word."""
-PART = 2**14
+CHUNK = 2**14
 """Passages whose words are counted between two moves of the bar."""
 
 
@@ -37,10 +37,10 @@ def index_words(texts: pl.Series, k1: float, b: float) -> Any:
     vocabulary: dict[str, int] = {}
     numbers: list[list[int]] = []
     with progress("indexing", len(texts), "passages") as advance:
-        for part in (texts.slice(start, PART) for start in range(0, len(texts), PART)):
-            for text in part:
+        for chunk in (texts.slice(start, CHUNK) for start in range(0, len(texts), CHUNK)):
+            for text in chunk:
                 numbers.append([vocabulary.setdefault(word, len(vocabulary)) for word in words_of(text)])
-            advance(len(part))
+            advance(len(chunk))
     vocabulary.setdefault("", len(vocabulary))
     index = import_bm25s().BM25(k1=k1, b=b, method="lucene")
     index.index((numbers, vocabulary), show_progress=False)

@@ -116,11 +116,11 @@ def simulate_checks(
     title = name or f"checks-{examples}x{texts.length}-s{seed}"
     settings = {pool: {"sees": model.sees} for pool, model in pools.items()}
     with progress("simulating", examples, "examples") as advance:
-        parts = _table_parts(examples, seed, texts, pools)
-        return write_simulated(out, parts, name=title, source=source, force=force, advance=advance, pools=settings)
+        blocks = _table_blocks(examples, seed, texts, pools)
+        return write_simulated(out, blocks, name=title, source=source, force=force, advance=advance, pools=settings)
 
 
-def _table_parts(
+def _table_blocks(
     examples: int, seed: int, texts: TextModel, pools: Mapping[str, CheckingModel]
 ) -> Iterator[dict[str, pl.DataFrame]]:
     most = max(-(-2 * texts.length // model.every) * 3 * model.rounds for model in pools.values())

@@ -54,8 +54,8 @@ def simulate_tables(
     `labels` is the size of the label space, 0 for open numeric answers. The pools are `n<traces>` and the
     greedy `probe`. Raises ThinkbackError for sizes and seeds that make no sense.
     """
-    parts = list(_table_blocks(GridSize(examples, traces, labels, seed), model or grid_model.Model()))
-    return {table: pl.concat([part[table] for part in parts]) for table in TABLES}
+    blocks = list(_table_blocks(GridSize(examples, traces, labels, seed), model or grid_model.Model()))
+    return {table: pl.concat([block[table] for block in blocks]) for table in TABLES}
 
 
 @checks_arguments(out="a folder")
@@ -110,7 +110,7 @@ def write_simulated(
 def _shard_tables(blocks: Iterator[dict[str, pl.DataFrame]], traces: int) -> Iterator[dict[str, pl.DataFrame]]:
     """Joins blocks into shards of about ROWS_PER_SHARD traces."""
     while held := list(islice(blocks, max(1, ROWS_PER_SHARD // (grid_model.BLOCK * traces)))):
-        yield {table: pl.concat([part[table] for part in held]) for table in TABLES}
+        yield {table: pl.concat([block[table] for block in held]) for table in TABLES}
 
 
 def _table_blocks(size: GridSize, model: grid_model.Model) -> Iterator[dict[str, pl.DataFrame]]:
@@ -125,13 +125,13 @@ def _table_blocks(size: GridSize, model: grid_model.Model) -> Iterator[dict[str,
         rng = np.random.default_rng([seed, block])
         wanted = min(grid_model.BLOCK, examples - block * grid_model.BLOCK)
         drawn = grid_model.draw_examples(rng, model, labels, seed, block)
-        parts = [
+        blocks = [
             _pool_tables(
                 model, names, pool, drawn.ids.head(wanted), grid_model.draw_traces(rng, model, labels, drawn, pool)
             )
             for pool in pools
         ]
-        tables = {table: pl.concat([part[table] for part in parts]) for table in TABLES[1:]}
+        tables = {table: pl.concat([block[table] for block in blocks]) for table in TABLES[1:]}
         yield {"examples": _examples_frame(drawn, names).head(wanted), **tables}
 
 

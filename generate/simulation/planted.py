@@ -212,8 +212,8 @@ def _tables_of_examples(drawn: list[_Question], size: GridSize, model: PlantedMo
         "gold": names[[one.gold for one in drawn]],
         "labels": [names.tolist()] * len(drawn),
     })  # fmt: skip
-    parts = [_pool_tables(drawn, pool, examples["example_id"], model) for pool in drawn[0].pools]
-    return {"examples": examples} | {table: pl.concat([part[table] for part in parts]) for table in parts[0]}
+    by_pool = [_pool_tables(drawn, pool, examples["example_id"], model) for pool in drawn[0].pools]
+    return {"examples": examples} | {table: pl.concat([tables[table] for tables in by_pool]) for table in by_pool[0]}
 
 
 def _pool_tables(drawn: list[_Question], pool: str, ids: pl.Series, model: PlantedModel) -> dict[str, pl.DataFrame]:

@@ -110,8 +110,8 @@ def simulate_rounds(
     if model.explored:
         pools[REWARDED] = {"explore": {"frontier": 2, "multiplier": 2.0, "reward": "single"}}
     with progress("simulating", examples, "examples") as advance:
-        parts = _blocks(examples, seed, model, chains)
-        return write_simulated(out, parts, name=title, source=source, force=force, advance=advance, pools=pools)
+        blocks = _blocks(examples, seed, model, chains)
+        return write_simulated(out, blocks, name=title, source=source, force=force, advance=advance, pools=pools)
 
 
 def _blocks(examples: int, seed: int, model: RoundsModel, chains: ChainsModel) -> Iterator[dict[str, pl.DataFrame]]:

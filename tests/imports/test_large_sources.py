@@ -22,7 +22,7 @@ from tests.imports.test_bad_input import refused
 from tests.seeds import seeds
 from toolkit.errors import ThinkbackError
 from toolkit.imports import ImportReport, import_table
-from toolkit.imports.build import parts
+from toolkit.imports.build import blocks
 from toolkit.imports.rows import sorted_rows, sources
 from toolkit.log import Log, open_log, validate_log
 
@@ -30,9 +30,9 @@ from toolkit.log import Log, open_log, validate_log
 @pytest.fixture
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks and parts of a few rows, whatever the size of the source."""
-    monkeypatch.setattr(parts, "WHOLE_BYTES", -1)
+    monkeypatch.setattr(blocks, "WHOLE_BYTES", -1)
     monkeypatch.setattr(sources, "BLOCK_BYTES", 700)
-    monkeypatch.setattr(sorted_rows, "PART_BYTES", 900)
+    monkeypatch.setattr(sorted_rows, "BLOCK_BYTES", 900)
 
 
 def imported(bench: Bench, source: str, mapping: str, name: str, **options: Any) -> tuple[Log, ImportReport]:
@@ -46,7 +46,7 @@ def same(bench: Bench, source: str, mapping: str, *, shards: int = 2, **options:
     """Import in parts and whole, and compare everything that can be seen."""
     log, report = imported(bench, source, mapping, "parts", **options)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(parts, "WHOLE_BYTES", 2**40)
+        patched.setattr(blocks, "WHOLE_BYTES", 2**40)
         whole, told = imported(bench, source, mapping, "whole", **options)
     assert replace(report, log=told.log, name=told.name) == told
     assert set(log.shards) == set(whole.shards)
@@ -229,7 +229,7 @@ def test_mistakes_are_told_as_of_a_small_source(bench: Bench, monkeypatch: pytes
         mapping = f"\n{top}{HEAD}{traces}"
         told = [refused(bench, mapping, lines(bench, rows))]
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(parts, "WHOLE_BYTES", 2**40)
+            patched.setattr(blocks, "WHOLE_BYTES", 2**40)
             told.append(refused(bench, mapping, lines(bench, rows)))
         if "'same'" in traces:  # which of the rows with one id is told of depends on the part that they are in
             told = [re.sub(r"row \d+", "row", str(one)) for one in told]
@@ -277,8 +277,8 @@ def test_samples_that_one_file_repeats_are_a_resumed_run(bench: Bench) -> None:
 
 def test_a_large_source_is_known_by_its_size(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr(parts, "WHOLE_BYTES", 10)
-    monkeypatch.setattr(parts, "sort_rows", lambda *_: seen.append(1))
+    monkeypatch.setattr(blocks, "WHOLE_BYTES", 10)
+    monkeypatch.setattr(blocks, "sort_rows", lambda *_: seen.append(1))
     imported(bench, lines(bench, rows_of()), HEAD + TRACES, "log")
     assert seen == [1]
     with refuses("not-found", "none.jsonl`"):
@@ -316,7 +316,7 @@ def test_whatever_a_file_holds_the_outcome_is_that_of_a_small_source(bench: Benc
     outcomes = []
     for limit in (-1, 2**40):
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(parts, "WHOLE_BYTES", limit)
+            patched.setattr(blocks, "WHOLE_BYTES", limit)
             try:
                 log, report = imported(bench, str(path), FLAT, f"log{limit}")
                 outcomes.append((log.scan("traces").collect().sort("trace_id").to_dicts(), report.notes))

@@ -57,7 +57,7 @@ def test_blocks_are_read_once_however_many_groups_there_are(random_run, factory,
 def test_memory_is_bounded(monkeypatch):
     policies, examples, step, keys = 800, 1000, 20, 10
     monkeypatch.setattr("toolkit.stats.metrics.spill.KEEP_BYTES", 2**20)
-    monkeypatch.setattr("toolkit.stats.metrics.outcomes.PART_BYTES", 2**20)
+    monkeypatch.setattr("toolkit.stats.metrics.outcomes.BLOCK_BYTES", 2**20)
 
     def blocks():
         for start in range(0, examples, step):

@@ -7,7 +7,7 @@ from toolkit.columns import COLUMNS
 from toolkit.stats import Settings, summarise
 from toolkit.stats.bootstrap.pairs import count_pairs
 from toolkit.stats.bootstrap.sample import read_sample
-from toolkit.stats.metrics.outcomes import ANSWER, Store, _StoredPart
+from toolkit.stats.metrics.outcomes import ANSWER, Store, _SpilledBlock
 from toolkit.stats.metrics.spill import TableStore
 
 NAMES = ["a", "b", "c", "d"]
@@ -18,7 +18,7 @@ def stored(columns: dict[str, np.ndarray], unit: np.ndarray) -> Store:
     keeper = TableStore()
     cuts = (slice(0, 7), slice(7, None))
     sources = [
-        _StoredPart(
+        _SpilledBlock(
             len(unit[cut]),
             {key: keeper.store_table(np.ascontiguousarray(v[:, cut])) for key, v in columns.items()},
             keeper,

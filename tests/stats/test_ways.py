@@ -235,6 +235,6 @@ def test_without_statistics_each_chunk_has_one_empty_part(clustered: bool) -> No
     rng = np.random.default_rng(0)
     unit = np.arange(examples) // 2 if clustered else np.arange(examples)
     store, _ = stores(rng, Table(random_columns(rng, examples, 1.0), row), unit, None)
-    parts = [(number, part, rows.shape) for number, part, rows in Units(store).unweighted_parts([], 512)]
+    parts = [(number, part, rows.shape) for number, part, rows in Units(store).unweighted_rows([], 512)]
     sizes = [CHUNK, 3] if clustered else [CHUNK, CHUNK, 5]
     assert parts == [(number, slice(0, 0), (0, size)) for number, size in enumerate(sizes)]

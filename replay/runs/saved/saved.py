@@ -28,7 +28,7 @@ from toolkit.models import dataclass_reader, list_reader, number_list_reader, ta
 from toolkit.notes import Note, Severity
 from toolkit.settings import Checked, check, from_table, setting
 from toolkit.stats import Settings, Summary
-from toolkit.stats.metrics.outcomes import ANSWER, Key, Part, Store, UnsharedPart
+from toolkit.stats.metrics.outcomes import ANSWER, Key, Store, StoredBlock, UnsharedBlock
 from toolkit.stats.metrics.spill import Floats, Ints, SpilledTable, TableStore
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class _SavedOutcomes:
         names = [name for name in self.schema if name not in KEYS]
         return Store(list(self._chunks(names, ids)), unit, gold, len(self.policies), names, strata)
 
-    def _chunks(self, names: list[str], ids: pl.Series | None) -> Iterator[Part]:
+    def _chunks(self, names: list[str], ids: pl.Series | None) -> Iterator[StoredBlock]:
         import pyarrow.parquet as pq
 
         file, keeper = pq.ParquetFile(self.folder.verified_path(OUTCOMES)), TableStore()
@@ -136,7 +136,7 @@ class _SavedOutcomes:
 
 
 @dataclass(frozen=True, eq=False)
-class _SavedChunk(UnsharedPart):
+class _SavedChunk(UnsharedBlock):
     """Some examples of a row group of the file; each column is read at its first use."""
 
     parquet: pq.ParquetFile

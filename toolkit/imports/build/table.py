@@ -13,9 +13,9 @@ import polars as pl
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, InvalidError, RequiredError, UnsuitableError, counted
 from toolkit.files import check_replaceable, replacing
+from toolkit.imports.build.blocks import PreparedSources, SourceBlocks, open_source
 from toolkit.imports.build.examples import make_examples
 from toolkit.imports.build.judgements import has_only_verdicts, judge_traces, settable_marks, with_answers
-from toolkit.imports.build.parts import PreparedSources, SourceParts, source_parts
 from toolkit.imports.build.readings import Readings, check_readings
 from toolkit.imports.build.traces import (
     count_behind_gaps,
@@ -140,16 +140,16 @@ def import_table(
     given = [sources] if isinstance(sources, str | Path) else sources
     counts: Counter[str] = Counter()
     with replacing(out) as folder:
-        source = source_parts(plan, [str(one) for one in given], folder / _ROWS, prepared)
+        source = open_source(plan, [str(one) for one in given], folder / _ROWS, prepared)
         shards: dict[str, tuple[int, int]] = {}
         for number in range(source.count):
-            tables = _build_part(source, number, plan, rejudge)
+            tables = _build_block(source, number, plan, rejudge)
             counts.update(tables.counts)
             for table, frame in tables.tables.items():
                 written = write_shards(folder, table, sorted_blocks(frame, table, ROWS_PER_SHARD))
                 shards |= {f"{table}/{path.name}": (number, block) for block, path in enumerate(written)}
         if source.several is not None:
-            counts["ids_split"] = source.several.len()  # each once, in however many parts its questions are
+            counts["ids_split"] = source.several.len()  # each once, in however many blocks its questions are
         if not any(counts[name] for name in ("traces", *plan.rows)):
             raise EmptyError(f"mapping `{plan.file}`: no row of the source becomes a trace; check `where`")
         files = [{"file": file, "sha256": digest} for file, digest in source.files]
@@ -160,15 +160,15 @@ def import_table(
         try:
             seal_folder(folder, validate=True, name=title, trusted=True, **details)
         except LogError as error:
-            place = _source_place(error, shards, lambda number: _build_part(source, number, plan, rejudge))
+            place = _source_place(error, shards, lambda number: _build_block(source, number, plan, rejudge))
             raise InvalidError(f"what mapping `{plan.file}` makes breaks the log's rules: {place}") from None
         remove_path(folder / _ROWS)
     return _import_report(Path(out), title, source, counts, plan, rejudge)
 
 
 @dataclass(frozen=True)
-class _ImportedPart:
-    """The result for a part of the rows: tables of the log, traces with their source rows, the source row of each row
+class _ImportedBlock:
+    """The result for a block of the rows: tables of the log, traces with their source rows, the source row of each row
     of further tables, and counts.
     """
 
@@ -179,9 +179,9 @@ class _ImportedPart:
     counts: Mapping[str, int]
 
 
-def _build_part(source: SourceParts, number: int, plan: ImportMapping, rejudge: bool) -> _ImportedPart:
-    """Builds the tables of the log from part `number` of the source, which has all rows of its examples."""
-    rows = source.part(number)
+def _build_block(source: SourceBlocks, number: int, plan: ImportMapping, rejudge: bool) -> _ImportedBlock:
+    """Builds the tables of the log from block `number` of the source, which has all rows of its examples."""
+    rows = source.block(number)
     examples = make_examples(rows, plan, source.several)
     numbers = pl.int_range(rows.frame.height, eager=True)
     marked = replace(rows, frame=rows.frame.with_columns(numbers.alias(ROW), examples.ids.alias(EXAMPLE)))
@@ -197,7 +197,7 @@ def _build_part(source: SourceParts, number: int, plan: ImportMapping, rejudge: 
         counts |= {**solved.counts, **judged.counts, "behind_gaps": count_behind_gaps(traces)}
         counts["veiled"] = counts["opaque_answers"] - counts["undecided"]
     counts |= {name: table.height for name, table in tables.items()}
-    return _ImportedPart(
+    return _ImportedBlock(
         marked, {name: table for name, table in tables.items() if table.height}, traces, places, counts
     )
 
@@ -226,24 +226,28 @@ def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
         )
 
 
-def _source_place(error: LogError, shards: Mapping[str, tuple[int, int]], part: Callable[[int], _ImportedPart]) -> str:
-    """A log error's message, with the source row of the faulty row. `shards`: part and block of each shard."""
+def _source_place(
+    error: LogError, shards: Mapping[str, tuple[int, int]], build: Callable[[int], _ImportedBlock]
+) -> str:
+    """A log error's message, with the source row of the faulty row. `shards`: the block of the source and that of
+    the table of each shard.
+    """
     fault = error.problem
     if fault is None or fault.row is None or fault.file not in shards:
         return str(error)
     number, block = shards[fault.file]
-    table, source_part = fault.file.partition("/")[0], part(number)
-    blocks = sorted_blocks(source_part.tables[table].with_row_index("__made"), table, ROWS_PER_SHARD)
+    table, source_block = fault.file.partition("/")[0], build(number)
+    blocks = sorted_blocks(source_block.tables[table].with_row_index("__row"), table, ROWS_PER_SHARD)
     rows = next(rows for place, rows in enumerate(blocks) if place == block)
-    at = int(rows["__made"][fault.row])
+    at = int(rows["__row"][fault.row])
     key = "example_id" if table == "examples" else "trace_id"
-    if table in source_part.places:
-        row = source_part.places[table][at]
-    elif source_part.traces.width:
-        row = source_part.traces.filter(pl.col(key) == source_part.tables[table][at, key])["row"].min()
+    if table in source_block.places:
+        row = source_block.places[table][at]
+    elif source_block.traces.width:
+        row = source_block.traces.filter(pl.col(key) == source_block.tables[table][at, key])["row"].min()
     else:
-        row = source_part.rows.frame.filter(pl.col(EXAMPLE) == source_part.tables[table][at, key])[ROW].min()
-    place = source_part.rows.row_place(int(row)) if isinstance(row, int) else "in the source"
+        row = source_block.rows.frame.filter(pl.col(EXAMPLE) == source_block.tables[table][at, key])[ROW].min()
+    place = source_block.rows.row_place(int(row)) if isinstance(row, int) else "in the source"
     return f"`{table}.{fault.column}` {place}: {fault.message}"
 
 
@@ -280,7 +284,7 @@ def _agree_with_count(words: str, count: int) -> str:
 
 
 def _import_report(
-    out: Path, title: str, source: SourceParts, counts: Counter[str], plan: ImportMapping, rejudge: bool
+    out: Path, title: str, source: SourceBlocks, counts: Counter[str], plan: ImportMapping, rejudge: bool
 ) -> ImportReport:
     every = not counts["repeats_single"] and counts["repeats_ordered"] > 2
     # Short answers of a few samples have equal halves by chance: of four fair coins in an eighth of the questions.

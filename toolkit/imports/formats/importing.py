@@ -28,7 +28,7 @@ from toolkit.errors import (
     listed,
     require_known,
 )
-from toolkit.imports.build.parts import PreparedSources
+from toolkit.imports.build.blocks import PreparedSources
 from toolkit.imports.build.table import SOURCES, ImportReport, import_table
 from toolkit.imports.files.file_names import relative_paths
 from toolkit.imports.files.listing import ENDINGS, ListedFile, find_files, with_companions

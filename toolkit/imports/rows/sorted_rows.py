@@ -20,7 +20,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.imports.rows.source_table import SourceTable, TableTypes, common_types, types_of, with_common_types
 from toolkit.log.read.example_blocks import group_examples
 
-PART_BYTES = 96 * 2**20
+BLOCK_BYTES = 96 * 2**20
 """Approximate bytes of rows in memory at one time."""
 KEY, AT = "__key", "__at"
 _GROUP_BYTES = 2**21
@@ -46,7 +46,7 @@ class _SortedRows:
     types: TableTypes
     rows: int
 
-    def part(self, number: int) -> SourceTable:
+    def block(self, number: int) -> SourceTable:
         """The rows of range `number`, in the order of the source."""
         low, high = self.ranges[number]
         within = pl.col(KEY).is_between(pl.lit(low), pl.lit(high))
@@ -144,11 +144,11 @@ def _write_run(folder: Path, number: int, rows: SourceTable, keys: pl.Series) ->
 
 
 def _key_ranges(runs: Sequence[_SortedRun]) -> list[tuple[str, str]]:
-    """Ranges of neighbouring examples that together have about PART_BYTES of rows."""
+    """Ranges of neighbouring examples that together have about BLOCK_BYTES of rows."""
     if not runs:
         return []
     sizes = [run.keys.select(KEY, size=(pl.col("len") * run.bytes_per_row).cast(pl.Int64)) for run in runs]
     total = pl.concat(sizes).group_by(KEY).agg(pl.col("size").sum()).sort(KEY)
     return [
-        (total[KEY][start], total[KEY][end - 1]) for start, end in group_examples(total["size"].to_numpy(), PART_BYTES)
+        (total[KEY][start], total[KEY][end - 1]) for start, end in group_examples(total["size"].to_numpy(), BLOCK_BYTES)
     ]

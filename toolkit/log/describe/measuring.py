@@ -44,15 +44,15 @@ class _BlockSums:
     judged: int = 0
     groups: dict[tuple[str, str, str], int] = field(default_factory=dict)  # (verifier, pool, action): its code
     texts: int = 0
-    parts: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+    frames: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
 
-    def add(self, **parts: pl.DataFrame) -> None:
+    def add(self, **frames: pl.DataFrame) -> None:
         """Adds the frames of a block, by name."""
-        for name, part in parts.items():
-            self.parts.setdefault(name, []).append(part)
+        for name, frame in frames.items():
+            self.frames.setdefault(name, []).append(frame)
 
     def __getitem__(self, name: str) -> pl.DataFrame:
-        return pl.concat(self.parts[name])
+        return pl.concat(self.frames[name])
 
 
 def describe(log: Log) -> Description:
@@ -66,7 +66,7 @@ def describe(log: Log) -> Description:
     tables = [t for t in ("examples", "traces", "verifications", "rounds", "checks") if log.has(t)]
     for low, high in example_blocks(log, tables, BLOCK_ROWS):
         _add_block(sums, log, pl.col("example_id").is_between(pl.lit(low), pl.lit(high)))
-    if not sums.parts:
+    if not sums.frames:
         _add_block(sums, log, pl.lit(False))
     shards = [{"table": t, "shards": len(log.shards[t]), "rows": log.rows(t)} for t in log.shards]
     schema = {"table": pl.String, "shards": pl.Int64, "rows": pl.Int64}
@@ -303,9 +303,9 @@ def _verifiers_frame(sums: _BlockSums) -> pl.DataFrame:
     split = scores.partition_by("code", as_dict=True)
     aucs, within = [], []
     for key in frame.select(by).iter_rows():
-        part = split.get((sums.groups.get(key),), scores.clear())
-        aucs.append(auc(part["score"], part["correct"]))
-        within.append(auc_within(part["score"], part["correct"], part["group"]))
+        rows = split.get((sums.groups.get(key),), scores.clear())
+        aucs.append(auc(rows["score"], rows["correct"]))
+        within.append(auc_within(rows["score"], rows["correct"], rows["group"]))
     noise = assumptions.noise_frame(sums["repeats"])
     frame = frame.join(noise, on=by, how="left", maintain_order="left")
     coverage = pl.when(pl.col("all_valid") > 0).then(pl.col("valid_scores") / pl.col("all_valid"))

@@ -25,7 +25,7 @@ ROWS_PER_SHARD = 1_000_000
 
 Frame = pl.DataFrame | pl.LazyFrame
 Rows = Frame | Sequence[pl.LazyFrame]
-"""Rows of one table, at once or in parts, such as one for each file that holds some."""
+"""Rows of one table, at once or in frames, such as one for each file that holds some."""
 
 
 @checks_arguments(path="the path of a folder", tables="frames by table")
@@ -103,15 +103,15 @@ class LogWriter:
 
 
 def lazy_frames(rows: Rows) -> list[pl.LazyFrame]:
-    """The rows as a list of lazy frames. Rows given at once are one part."""
+    """The rows as a list of lazy frames. Rows given at once are one frame."""
     return [rows.lazy()] if isinstance(rows, pl.DataFrame | pl.LazyFrame) else list(rows)
 
 
 def sorted_blocks(given: Rows, table: str, rows_per_shard: int) -> Iterator[pl.DataFrame]:
     """Yields the rows in order, in blocks of about `rows_per_shard` that split no example.
 
-    A block reads those parts that hold examples of it, so parts of neighbouring examples are read in linear time.
-    Columns that a part lacks are null in its rows.
+    A block reads those frames that hold examples of it, so frames of neighbouring examples are read in linear time.
+    Columns that a frame lacks are null in its rows.
     """
     if isinstance(given, pl.DataFrame):
         rows = contract_rows(given, table)
@@ -120,20 +120,20 @@ def sorted_blocks(given: Rows, table: str, rows_per_shard: int) -> Iterator[pl.D
         blocks = [(ends[start], ends[end]) for start, end in group_examples(lengths, rows_per_shard)]
         yield from (rows[start:end] for start, end in blocks or [(0, 0)])
         return
-    parts = lazy_frames(given)
-    to_contract(pl.DataFrame(schema=parts[0].collect_schema()), table)  # refuses wrong types before ids are cast
-    parts = [part.with_columns(pl.col("example_id").cast(pl.String)) for part in parts]
-    counts = [collect(part.group_by("example_id").len()) for part in parts]
+    frames = lazy_frames(given)
+    to_contract(pl.DataFrame(schema=frames[0].collect_schema()), table)  # refuses wrong types before ids are cast
+    frames = [frame.with_columns(pl.col("example_id").cast(pl.String)) for frame in frames]
+    counts = [collect(frame.group_by("example_id").len()) for frame in frames]
     ranges = list(example_ranges(counts, rows_per_shard))
     if len(ranges) <= 1:
-        yield from sorted_blocks(collect(pl.concat(parts, how="diagonal")), table, rows_per_shard)
+        yield from sorted_blocks(collect(pl.concat(frames, how="diagonal")), table, rows_per_shard)
         return
     ends = [(ids.min(), ids.max()) for ids in (count["example_id"] for count in counts)]
     for low, high in ranges:
         of_range = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
         holding = [
-            part
-            for part, (first, last) in zip(parts, ends, strict=True)
+            frame
+            for frame, (first, last) in zip(frames, ends, strict=True)
             if first is not None and first <= high and last >= low
         ]
         yield contract_rows(collect(pl.concat(holding, how="diagonal").filter(of_range)), table)

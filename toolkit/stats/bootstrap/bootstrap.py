@@ -67,12 +67,12 @@ def resampled_sums(
     ways = _SharedOutcomeSums.of_statistics(named[sharing:start], scan.integer[index[sharing:start]], units.policies)
     with product_threads() as pool:
         most = min(PRODUCT_ROWS, units.most_statistics)
-        for chunk, part, rows in units.parts(named[start:], most):
-            counts, sums = resamples.counts_of_chunk(chunk), values[start + part.start : start + part.stop]
-            cut, most_drawn = max(0, rest - start - part.start), int(resamples.draws[:, chunk].max())
+        for chunk, columns, rows in units.rows_by_chunk(named[start:], most):
+            counts, sums = resamples.counts_of_chunk(chunk), values[start + columns.start : start + columns.stop]
+            cut, most_drawn = max(0, rest - start - columns.start), int(resamples.draws[:, chunk].max())
             add_products(sums[:cut], rows[:cut], counts, most_drawn, pool, np.float32)
             add_products(sums[cut:], rows[cut:], counts, most_drawn, pool)
-            if sharing < start and part.stop == len(index) - start:
+            if sharing < start and columns.stop == len(index) - start:
                 ways.add_chunk(values[sharing:start], units.examples_by_chunk[chunk], counts, most_drawn, pool)
         long = ~scan.integer | (units.weight is not None) | (scan.reach * units.count > 2**SUM_BITS)
         due = np.flatnonzero(long[index] & (kinds[index] > 0))

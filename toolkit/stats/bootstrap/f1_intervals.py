@@ -279,13 +279,13 @@ def _weight_matrix(scan: Scan, parts: list[tuple[_F1Cells, Floats]]) -> csr_matr
 def _unit_sums(units: Units, scan: Scan, weights: csr_matrix, function: Callable[[Floats], Floats]) -> Floats:
     out = np.zeros(weights.shape[0])
     for start in range(0, len(out), ROWS):
-        part = weights[start : start + ROWS]
-        numbers = np.unique(part.indices)
-        part, sums, last = part[:, numbers], np.zeros((part.shape[0], 0)), -1
-        for chunk, cut, rows in units.parts([scan.statistics[i] for i in numbers], ROWS):
+        block = weights[start : start + ROWS]
+        numbers = np.unique(block.indices)
+        block, sums, last = block[:, numbers], np.zeros((block.shape[0], 0)), -1
+        for chunk, cut, rows in units.rows_by_chunk([scan.statistics[i] for i in numbers], ROWS):
             if chunk != last:
                 out[start : start + ROWS] += function(sums).sum(axis=1)
-                sums, last = np.zeros((part.shape[0], rows.shape[1])), chunk
-            sums += part[:, cut] @ rows
+                sums, last = np.zeros((block.shape[0], rows.shape[1])), chunk
+            sums += block[:, cut] @ rows
         out[start : start + ROWS] += function(sums).sum(axis=1)
     return out

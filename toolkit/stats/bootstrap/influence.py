@@ -100,14 +100,14 @@ def _unstratified_influences(sample: WholeSample, wanted: Sequence[MetricSeries]
     units, size = sample.units, sum(map(len, wanted))
     most = min(PRODUCT_ROWS, units.most_statistics)
     held: dict[int, Floats] = {}
-    # Of examples the parts come chunk by chunk; clusters are added up over all chunks, part by part.
-    for chunk, part, rows in units.parts(statistics, most):
+    # Of examples the cuts come chunk by chunk; clusters are added up over all chunks, cut by cut.
+    for chunk, cut, rows in units.rows_by_chunk(statistics, most):
         if chunk not in held:
             held[chunk] = np.zeros((size, rows.shape[1]))
         for series, statistic, weight in terms:
-            here = (statistic >= part.start) & (statistic < part.stop)
-            held[chunk][series[here]] += weight[here, None] * rows[statistic[here] - part.start]
-        if units.plain and part.stop == len(statistics):
+            here = (statistic >= cut.start) & (statistic < cut.stop)
+            held[chunk][series[here]] += weight[here, None] * rows[statistic[here] - cut.start]
+        if units.plain and cut.stop == len(statistics):
             yield held.pop(chunk)
     yield from held.values()
 

@@ -227,12 +227,12 @@ def _selection_bias(sample: WholeSample, series: MetricSeries, seed: int) -> Flo
     sums = np.zeros((len(index), SPLITS))
     statistics = [sample.scan.statistics[i] for i in index]
     with product_threads():
-        for chunk, part, rows in sample.units.parts(statistics, min(PRODUCT_ROWS, sample.units.most_statistics)):
-            sums[part] += rows @ side[chunk * CHUNK : chunk * CHUNK + rows.shape[1]]
+        for chunk, cut, rows in sample.units.rows_by_chunk(statistics, min(PRODUCT_ROWS, sample.units.most_statistics)):
+            sums[cut] += rows @ side[chunk * CHUNK : chunk * CHUNK + rows.shape[1]]
     sums = round_to_bits(sums, SUM_BITS)
     others = round_to_bits(sample.scan.total[index][:, None] - sums, SUM_BITS)
     place = place.reshape(series.statistics.shape).T
-    values = [series.metric.value([part[i] for i in place]) for part in (sums, others)]
+    values = [series.metric.value([half[i] for i in place]) for half in (sums, others)]
     return np.stack([np.broadcast_to(one, (len(series), SPLITS)) for one in values])
 
 

@@ -1,4 +1,4 @@
-"""The outcomes of a run: parts of neighbouring examples, read chunk by chunk, by column and policy."""
+"""The outcomes of a run: blocks of neighbouring examples, read chunk by chunk, by column and policy."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from toolkit.stats.metrics.ways import Rows, SharedOutcomes, rows_or_slice
 CHUNK = 4096
 """Examples (or resampling units) in a chunk. It is part of the definition of the resamples: do not change it."""
 
-PART_BYTES = 64 * 2**20
-"""Outcomes (as float64) in a stored part; only memory and speed depend on it."""
+BLOCK_BYTES = 64 * 2**20
+"""Outcomes (as float64) in a stored block; only memory and speed depend on it."""
 
 RECENT = 4
 """Columns of shared outcomes that stay in memory, because several statistics read the same one in turn."""
@@ -99,7 +99,7 @@ def _check_block(block: OutcomeBlock, policies: int, labels: int | None, keys: C
             )
 
 
-class Part(Protocol):
+class StoredBlock(Protocol):
     """The outcomes of every policy on some neighbouring examples."""
 
     @property
@@ -125,8 +125,8 @@ class Part(Protocol):
         ...
 
 
-class UnsharedPart:
-    """A part in which each policy has rows of its own."""
+class UnsharedBlock:
+    """A block in which each policy has rows of its own."""
 
     def rows(self, start: int, stop: int) -> Ints | None:
         return None
@@ -136,8 +136,8 @@ class UnsharedPart:
 
 
 @dataclass(frozen=True, eq=False)
-class _StoredPart(UnsharedPart):
-    """A part whose columns are stored as tables with a row for each policy. `keeper` holds the tables' file."""
+class _SpilledBlock(UnsharedBlock):
+    """A block whose columns are stored as tables with a row for each policy. `keeper` holds the tables' file."""
 
     size: int
     columns: Mapping[Key, SpilledTable]
@@ -152,10 +152,10 @@ class _StoredPart(UnsharedPart):
 
 
 @dataclass(frozen=True, eq=False)
-class _SharedPart(UnsharedPart):
-    """Rows (W,) of a part, as the outcomes of one policy."""
+class _SharedBlock(UnsharedBlock):
+    """Rows (W,) of a block, as the outcomes of one policy."""
 
-    source: Part
+    source: StoredBlock
     chosen: Rows
     size: int
 
@@ -169,12 +169,12 @@ class _SharedPart(UnsharedPart):
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Up to CHUNK neighbouring examples of every policy, from parts that are each read from one example to another."""
+    """Up to CHUNK neighbouring examples of every policy, from blocks that are each read from one example to another."""
 
     unit: Ints
     gold: NDArray[np.int64] | None
     policies: int
-    parts: tuple[tuple[Part, int, int], ...]
+    blocks: tuple[tuple[StoredBlock, int, int], ...]
     recent: dict[tuple[int, Key], Floats] = field(default_factory=dict)  # columns of shared outcomes, as last read
     whole: tuple[Chunk, SharedOutcomes] | None = None  # the chunk whose shared outcomes are the examples here
 
@@ -183,13 +183,13 @@ class Chunk:
 
     @cached_property
     def _shared_outcomes_and_rows(self) -> tuple[SharedOutcomes, tuple[Ints, ...]] | None:
-        """The outcomes that policies share, and of each part the rows that hold them; None where few are shared."""
-        parts = [source.rows(start, stop) for source, start, stop in self.parts]
-        rows = [part for part in parts if part is not None]
-        shared = SharedOutcomes.from_rows(np.concatenate(rows, axis=1)) if len(rows) == len(parts) else None
+        """The outcomes that policies share, and of each block the rows that hold them; None where few are shared."""
+        rows_by_block = [source.rows(start, stop) for source, start, stop in self.blocks]
+        rows = [some for some in rows_by_block if some is not None]
+        shared = SharedOutcomes.from_rows(np.concatenate(rows, axis=1)) if len(rows) == len(rows_by_block) else None
         if shared is None or 2 * len(shared[0]) > self.policies * len(self):
             return None
-        ends = np.cumsum([part.shape[1] for part in rows])[:-1]
+        ends = np.cumsum([some.shape[1] for some in rows])[:-1]
         return shared[0], tuple(np.split(shared[1], np.searchsorted(shared[0].example, ends)))
 
     @property
@@ -204,9 +204,9 @@ class Chunk:
             raise ValueError("the policies share no outcomes")
         ways, rows = self._shared_outcomes_and_rows
         gold = None if self.gold is None else self.gold[ways.example]
-        parts = zip(self.parts, rows, strict=True)
+        pairs = zip(self.blocks, rows, strict=True)
         return Chunk(self.unit[ways.example], gold, 1, tuple(
-            (_SharedPart(source, rows_or_slice(some), len(some)), 0, len(some)) for (source, _, _), some in parts
+            (_SharedBlock(source, rows_or_slice(some), len(some)), 0, len(some)) for (source, _, _), some in pairs
         ), self.recent, (self, ways))  # fmt: skip
 
     def values(self, key: Key, policies: Ints) -> Floats:
@@ -222,8 +222,8 @@ class Chunk:
         return self.recent[id(self), key]
 
     def _read_values(self, key: Key, policies: Ints) -> Floats:
-        parts = [source.values(key, policies, start, stop) for source, start, stop in self.parts]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        values = [source.values(key, policies, start, stop) for source, start, stop in self.blocks]
+        return values[0] if len(values) == 1 else np.concatenate(values, axis=1)
 
     def values_of(self, key: Key, policy: int) -> Floats:
         """A column of one policy, (1, E); where the examples are shared outcomes, on the example of each."""
@@ -233,7 +233,7 @@ class Chunk:
         return chunk.values(key, np.array([policy]))[:, ways.example]
 
     def has(self, key: Key) -> bool:
-        return key in self.parts[0][0].keys
+        return key in self.blocks[0][0].keys
 
     @cached_property
     def is_judged(self) -> NDArray[np.bool_]:
@@ -244,14 +244,14 @@ class Chunk:
 
 
 class Store:
-    """All outcomes of a run, in chunks of exactly CHUNK examples (the last may be smaller), however its parts were cut.
+    """All outcomes of a run, in chunks of exactly CHUNK examples (the last may be smaller), whatever their blocks are.
 
     `policies`: how many there are; `keys`: numeric columns; `strata`: those of the examples, where there are several.
     """
 
     def __init__(
-        self, sources: Sequence[Part], unit: Ints, gold: NDArray[np.int64] | None, policies: int, keys: Sequence[str],
-        strata: Strata | None = None,
+        self, sources: Sequence[StoredBlock], unit: Ints, gold: NDArray[np.int64] | None, policies: int,
+        keys: Sequence[str], strata: Strata | None = None,
     ) -> None:  # fmt: skip
         self.policies, self.keys, self.unit, self.chunks = policies, tuple(keys), unit, list[Chunk]()
         self.strata = strata
@@ -260,11 +260,11 @@ class Store:
         for first in range(0, len(unit), CHUNK):
             last = min(first + CHUNK, len(unit))
             inside = range(int(np.searchsorted(ends, first, "right")) - 1, int(np.searchsorted(ends, last, "left")))
-            parts = tuple(
+            blocks = tuple(
                 (sources[i], int(max(first - ends[i], 0)), int(min(last - ends[i], sources[i].size))) for i in inside
             )
             labels = None if gold is None else gold[first:last]
-            self.chunks.append(Chunk(unit[first:last], labels, policies, parts, recent))
+            self.chunks.append(Chunk(unit[first:last], labels, policies, blocks, recent))
 
     def only_columns(self, keys: Sequence[str]) -> Store:
         """The same store with only the numeric columns `keys`."""
@@ -274,7 +274,7 @@ class Store:
     def of_blocks(cls, blocks: Blocks, policies: int, labels: int | None, strata: Strata | None = None) -> Store:
         """A store of the outcomes in `blocks`, which are read once and stored compactly."""
         keeper = TableStore()
-        sources: list[Part] = []
+        sources: list[StoredBlock] = []
         pending: list[OutcomeBlock] = []
         units, golds, size = [np.zeros(0, np.int64)], list[NDArray[Any]](), 0
         keys: list[str] | None = None
@@ -284,12 +284,12 @@ class Store:
             units.append(block.unit)
             if block.gold is not None:
                 golds.append(np.asarray(block.gold, np.int64))
-            most = max(1, PART_BYTES * len(block) // max(block.nbytes, 1))
+            most = max(1, BLOCK_BYTES * len(block) // max(block.nbytes, 1))
             for start in range(0, len(block), most):
-                part = block.slice_examples(start, min(len(block), start + most))
-                pending.append(part)
-                size += part.nbytes
-                if size >= PART_BYTES:
+                some = block.slice_examples(start, min(len(block), start + most))
+                pending.append(some)
+                size += some.nbytes
+                if size >= BLOCK_BYTES:
                     sources.append(_store_blocks(pending, keys, keeper))
                     pending, size = [], 0
         if pending:
@@ -298,18 +298,18 @@ class Store:
         return cls(sources, np.concatenate(units), gold, policies, keys or (), strata)
 
 
-def _store_blocks(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: TableStore) -> _StoredPart:
+def _store_blocks(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: TableStore) -> _SpilledBlock:
     columns: dict[Key, SpilledTable] = {
         key: keeper.store_table(np.concatenate([b.values[key] for b in blocks], axis=1)) for key in keys
     }
     shares = [b.predicted for b in blocks if b.predicted is not None]
     for label in range(shares[0].shape[2] if shares else 0):
         columns[label] = keeper.store_table(np.concatenate([s[:, :, label] for s in shares], axis=1))
-    return _StoredPart(sum(map(len, blocks)), columns, keeper)
+    return _SpilledBlock(sum(map(len, blocks)), columns, keeper)
 
 
 @dataclass(frozen=True, eq=False)
-class _SideBySidePart(UnsharedPart):
+class _JoinedBlock(UnsharedBlock):
     """One chunk of several stores side by side, with only some policies of each."""
 
     chunks: tuple[Chunk, ...]
@@ -348,7 +348,7 @@ def join_stores(stores: Sequence[tuple[Store, Sequence[int]]], keys: Sequence[st
     words = [ANSWER] if len(stores) == 1 and all(chunk.has(ANSWER) for chunk in stores[0][0].chunks) else []
     shared = frozenset([*keys, *words, *range(labels)])
     chunks = zip(*(store.chunks for store, _ in stores), strict=True)
-    sources = [_SideBySidePart(same_examples, picked, shared) for same_examples in chunks]
+    sources = [_JoinedBlock(same_examples, picked, shared) for same_examples in chunks]
     first = stores[0][0]
     gold = [chunk.gold for chunk in first.chunks if chunk.gold is not None]
     golds = np.concatenate(gold) if gold else None

@@ -127,16 +127,16 @@ class Resamples:
         self.resamples = resamples
         self.seed = seed
         self.sizes = [min(CHUNK, units - start) for start in range(0, units, CHUNK)]
-        self._parts = _chunk_places_without_strata(self.sizes) if stratum is None else _stratum_places(stratum)
-        self._split = {key: self._draws_by_chunk(key) for key in {key for parts in self._parts for _, key in parts}}
+        self._places = _chunk_places_without_strata(self.sizes) if stratum is None else _stratum_places(stratum)
+        self._split = {key: self._draws_by_chunk(key) for key in {key for places in self._places for _, key in places}}
         self.draws: Ints = sum(self._split.values(), np.zeros((resamples, len(self.sizes)), np.int64))  # (B, chunks)
         self._held: dict[int, Counts] = {}
         self._last: tuple[int, Counts] | None = None
 
     def _draws_by_chunk(self, key: tuple[int, ...]) -> Ints:
         """How many draws of a stratum fall into each chunk of units, (B, chunks)."""
-        sizes = np.array([sum(_place_length(place, size) for place, one in parts if one == key)
-                          for parts, size in zip(self._parts, self.sizes, strict=True)])  # fmt: skip
+        sizes = np.array([sum(_place_length(place, size) for place, one in places if one == key)
+                          for places, size in zip(self._places, self.sizes, strict=True)])  # fmt: skip
         if len(sizes) == 1:
             return np.full((self.resamples, 1), sizes[0], np.int64)
         split = np.random.default_rng([self.seed, 0, *key])
@@ -169,7 +169,7 @@ class Resamples:
 
     def _draw_counts(self, chunk: int, row: int, out: Counts) -> None:
         """Draws how often each unit of one chunk occurs, for one row of resamples, and writes it into `out`."""
-        for place, key in self._parts[chunk]:
+        for place, key in self._places[chunk]:
             draws = self._split[key][row * COUNT_ROWS : row * COUNT_ROWS + len(out), chunk]
             ends = np.cumsum(draws)
             size = _place_length(place, self.sizes[chunk])
@@ -201,15 +201,15 @@ def _unpack_counts(packed: Counts, size: int) -> Counts:
     return out
 
 
-_Part = tuple[Any, tuple[int, ...]]
+_Places = tuple[Any, tuple[int, ...]]
 """Places in a chunk, and what keys their generators: nothing, or the stratum."""
 
 
-def _chunk_places_without_strata(sizes: list[int]) -> list[list[_Part]]:
+def _chunk_places_without_strata(sizes: list[int]) -> list[list[_Places]]:
     return [[(np.s_[:], ())] for _ in sizes]
 
 
-def _stratum_places(stratum: Ints) -> list[list[_Part]]:
+def _stratum_places(stratum: Ints) -> list[list[_Places]]:
     chunks = (stratum[start : start + CHUNK] for start in range(0, len(stratum), CHUNK))
     return [[(np.flatnonzero(chunk == one), (one + 1,)) for one in np.unique(chunk).tolist()] for chunk in chunks]
 

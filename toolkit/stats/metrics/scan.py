@@ -58,7 +58,7 @@ class Units:
         if self.strata is None:
             self.kish = float(self.count) if self.plain else kish_number(unit)
         else:
-            self.kish = float(effective_units(*(self.sums_by_stratum(part[None])[:, 0] for part in (sizes, sizes**2))))
+            self.kish = float(effective_units(*(self.sums_by_stratum(size[None])[:, 0] for size in (sizes, sizes**2))))
 
     @cached_property
     def shares_outcomes(self) -> bool:
@@ -101,8 +101,8 @@ class Units:
         """Sums over the units of each stratum of `function` of the statistics' rows: (strata, rows)."""
         start, total = 0, np.zeros(0)
         for rows in self.chunks(statistics):
-            part = self.sums_by_stratum(function(rows), start)
-            total, start = part if not start else total + part, start + rows.shape[1]
+            added = self.sums_by_stratum(function(rows), start)
+            total, start = added if not start else total + added, start + rows.shape[1]
         return total
 
     def residuals(self, statistics: Sequence[Statistic], function: Callable[[Floats], Floats]) -> Iterator[Floats]:
@@ -124,26 +124,26 @@ class Units:
         """How many statistics may be held for all units at once. Sums over clusters are in memory, examples are not."""
         return 2**62 if self.plain else max(1, ADDED_BYTES // (8 * max(1, self.count)))
 
-    def parts(self, statistics: Sequence[Statistic], most: int) -> Iterator[tuple[int, slice, Floats]]:
+    def rows_by_chunk(self, statistics: Sequence[Statistic], most: int) -> Iterator[tuple[int, slice, Floats]]:
         """Yields (chunk, which statistics, their weighted rows (statistics, units)), at most `most` statistics at once.
 
-        Each part comes chunk after chunk in the same order.
+        Each cut comes chunk after chunk in the same order.
         """
-        for number, part, rows in self.unweighted_parts(statistics, most):
-            yield number, part, self.weighted_rows(rows, number)
+        for number, cut, rows in self.unweighted_rows(statistics, most):
+            yield number, cut, self.weighted_rows(rows, number)
 
-    def unweighted_parts(self, statistics: Sequence[Statistic], most: int) -> Iterator[tuple[int, slice, Floats]]:
-        """Yields what `parts` yields, with every example counted once instead of by its weight."""
+    def unweighted_rows(self, statistics: Sequence[Statistic], most: int) -> Iterator[tuple[int, slice, Floats]]:
+        """Yields what `rows_by_chunk` yields, with every example counted once instead of by its weight."""
         cuts = [slice(i, min(i + most, len(statistics))) for i in range(0, max(1, len(statistics)), most)]
         if self.plain:
             for number, chunk in enumerate(self._store.chunks):
-                for part in cuts:
-                    yield number, part, statistic_rows(chunk, statistics[part])
+                for cut in cuts:
+                    yield number, cut, statistic_rows(chunk, statistics[cut])
             return
-        for part in cuts:
-            added = self._cluster_sums(statistics[part])
+        for cut in cuts:
+            added = self._cluster_sums(statistics[cut])
             for number, start in enumerate(range(0, self.count, CHUNK)):
-                yield number, part, added[:, start : start + CHUNK]
+                yield number, cut, added[:, start : start + CHUNK]
 
     def weighted_rows(self, rows: Floats, chunk: int) -> Floats:
         """The rows of a chunk times the weight of each unit's examples."""
@@ -151,7 +151,7 @@ class Units:
 
     def chunks(self, statistics: Sequence[Statistic]) -> Iterator[Floats]:
         """Yields the rows of all the statistics (statistics, units), in chunks of at most CHUNK units."""
-        for _, _, rows in self.parts(statistics, max(1, len(statistics))):
+        for _, _, rows in self.rows_by_chunk(statistics, max(1, len(statistics))):
             yield rows
 
     def example_rows(self, statistics: Sequence[Statistic]) -> Iterator[Floats]:
@@ -244,15 +244,15 @@ def _scan_rows(units: Units, ordered: Sequence[Statistic], facts: StatisticFacts
     # Equal to the one before it on all units so far, which stands for both.
     alike[1:] = [one == other for one, other in itertools.pairwise(group)]
     alike[::most] = False
-    for chunk, part, rows in units.unweighted_parts(ordered, most):
+    for chunk, cut, rows in units.unweighted_rows(ordered, most):
         same = np.concatenate([[False], (rows[1:] == rows[:-1]).all(axis=1)])
-        heads = np.maximum.accumulate(np.where(alike[part], 0, np.arange(len(rows)))) + part.start
-        for one in part.start + np.flatnonzero(alike[part] & ~same):
-            facts.copy_facts(one, heads[one - part.start])
-            weighed[one] = weighed[heads[one - part.start]]
-        alike[part] &= same
-        first_rows = np.flatnonzero(~alike[part])
-        on, rows = part.start + first_rows, rows[first_rows]
+        heads = np.maximum.accumulate(np.where(alike[cut], 0, np.arange(len(rows)))) + cut.start
+        for one in cut.start + np.flatnonzero(alike[cut] & ~same):
+            facts.copy_facts(one, heads[one - cut.start])
+            weighed[one] = weighed[heads[one - cut.start]]
+        alike[cut] &= same
+        first_rows = np.flatnonzero(~alike[cut])
+        on, rows = cut.start + first_rows, rows[first_rows]
         facts.add_units(on, rows, chunk * CHUNK)
         if units.weight is not None:
             weighed[on] += units.weighted_rows(rows, chunk).sum(axis=1)

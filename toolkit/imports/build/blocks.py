@@ -1,6 +1,6 @@
 """The source rows of a mapping, read at once or a range of examples at a time.
 
-A small source is read as it is. A large one is sorted by example on disk, and its parts are read from there, so memory
+A small source is read as it is. A large one is sorted by example on disk, and its blocks are read from there, so memory
 does not grow with it. Where an expression looks at other rows, all of them are in memory.
 """
 
@@ -44,24 +44,24 @@ class PreparedSources:
 
 
 @dataclass(frozen=True)
-class SourceParts:
-    """An import's source rows in `count` parts. `files`: (path, sha256) of each; `read` rows became `used` ones."""
+class SourceBlocks:
+    """An import's source rows in `count` blocks. `files`: (path, sha256) of each; `read` rows became `used` ones."""
 
     files: tuple[tuple[str, str], ...]
     read: int
     used: int
     count: int
-    part: Callable[[int], SourceRows]
+    block: Callable[[int], SourceRows]
     several: pl.Series | None = None
-    """The example_ids that have several questions, which may lie in different parts."""
+    """The example_ids that have several questions, which may lie in different blocks."""
     left_out: int = 0
     """Files of folders whose paths do not fit the mapping's `path`."""
 
 
-def source_parts(
+def open_source(
     plan: ImportMapping, sources: Sequence[str], folder: Path, prepared: PreparedSources | None = None
-) -> SourceParts:
-    """Reads the source of a mapping. A large one is sorted in `folder` on disk, which stays while parts are read."""
+) -> SourceBlocks:
+    """Reads the source of a mapping. A large one is sorted in `folder` on disk, which stays while blocks are read."""
     rules = opening.source_rules(plan) if prepared is None else replace(opening.source_rules(plan), runs=prepared.runs)
     files = find_sources(sources, rules)
     other = None
@@ -69,20 +69,20 @@ def source_parts(
         place = files.folder if prepared is None else prepared.folder
         other = opening.read_joined_rows(plan, plan.join, read_beside(plan.join.file, place, rules))
     large = likely_bytes([file.address for file in files.files]) > WHOLE_BYTES
-    parts = _sorted_parts(plan, files, rules, other, folder) if large else None
-    whole = replace(parts or _read_whole(plan, files, rules, other), left_out=files.left_out)
+    blocks = _sorted_blocks(plan, files, rules, other, folder) if large else None
+    whole = replace(blocks or _read_whole(plan, files, rules, other), left_out=files.left_out)
     return whole if prepared is None else replace(whole, files=prepared.files)
 
 
 def _read_whole(
     plan: ImportMapping, files: SourceList, rules: SourceRules, other: opening.KeyedRows | None
-) -> SourceParts:
+) -> SourceBlocks:
     source = read_files(files, rules)
     _check_rows(plan, files, source.table.frame.height, 0, 0)
     every = opening.opened_rows(plan, source.table, other)
     rows = every.filter_rows("where", plan.where)
     _check_rows(plan, files, source.table.frame.height, every.frame.height, rows.frame.height)
-    return SourceParts(source.files, source.table.frame.height, rows.frame.height, 1, lambda _: rows)
+    return SourceBlocks(source.files, source.table.frame.height, rows.frame.height, 1, lambda _: rows)
 
 
 def _check_rows(plan: ImportMapping, files: SourceList, read: int, opened: int, used: int) -> None:
@@ -94,13 +94,13 @@ def _check_rows(plan: ImportMapping, files: SourceList, read: int, opened: int, 
 
 
 class _LooksAtOtherRows(Exception):
-    """An expression of the mapping needs all rows at once, so that the source cannot be read in parts."""
+    """An expression of the mapping needs all rows at once, so that the source cannot be read in blocks."""
 
 
-def _sorted_parts(
+def _sorted_blocks(
     plan: ImportMapping, files: SourceList, rules: SourceRules, other: opening.KeyedRows | None, folder: Path
-) -> SourceParts | None:
-    """The parts of a source that is sorted on disk; None where all rows must be read at once."""
+) -> SourceBlocks | None:
+    """The blocks of a source that is sorted on disk; None where all rows must be read at once."""
     opened = 0
     others: tuple[str, ...] = ()
 
@@ -130,9 +130,9 @@ def _sorted_parts(
     rows, read = order
     _check_rows(plan, files, read, opened, rows.rows)
 
-    def part(number: int) -> SourceRows:
-        table = rows.part(number)
+    def block(number: int) -> SourceRows:
+        table = rows.block(number)
         return SourceRows(table.frame, table.numbers, plan.file, others=others, partial=len(rows.ranges) > 1)
 
     several = ids_of_several(rows.keys(), plan)
-    return SourceParts(tuple(digests.items()), read, rows.rows, len(rows.ranges), part, several)
+    return SourceBlocks(tuple(digests.items()), read, rows.rows, len(rows.ranges), block, several)
