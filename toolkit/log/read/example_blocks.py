@@ -11,7 +11,7 @@ import polars as pl
 from toolkit.log.contract.problems import LogError
 from toolkit.log.read.log import Log, collect
 
-BLOCK_ROWS = 2_000_000
+BLOCK_ROWS = 500_000
 """Approximate number of rows in memory at one time."""
 
 
