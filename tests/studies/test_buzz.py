@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from replay.studies.buzz.acts import contrast
+from replay.studies.buzz.figures import FIGURES
 from replay.studies.buzz.further_tables import COSTS
 from replay.studies.buzz.published import WORK
 from replay.studies.buzz.systems import CHECKED, DIRECT, PREFIXES, SEARCH, TEXT_METHODS, split_pool_name
@@ -26,6 +27,7 @@ from tests.studies.buzz import Plain, Row, macro_f1, mean, report, whole_world, 
 from tests.studies.multihop import cells
 from tests.studies.test_published import value as arithmetic
 from toolkit.log import Log, collect, write_log
+from toolkit.show.drawing.style import ORANGE
 
 MAIN = "DIVER (first)"
 POOLS = {
@@ -95,6 +97,7 @@ def test_methods_and_parts_are_those_of_a_plain_loop(found: StudyReport, plain: 
         if name != "DIVER":
             assert at(row["gap_accuracy"]) == pytest.approx(at(row["accuracy"]) - 100 * main)
     assert {name: row["by"] for (name,), row in parts.items()}["no revision"] == "policy"
+    assert {name for (name,), row in parts.items() if row["revises"] == "no"} == {"no revision"}
 
 
 def test_the_baseline_is_the_best_on_dev(found: StudyReport, log: Log) -> None:
@@ -303,6 +306,8 @@ def test_confidences_against_labels(found: StudyReport, plain: Plain) -> None:
         right = [row["verdict"] == row["gold_verdict"] for row in decided]
         brier = mean((row["confidence"] - one) ** 2 for row, one in zip(decided, right, strict=True))
         assert rows[name,]["claims"] == len(decided)
+        calibration = dict(found.parts[0].calibrations)[name]
+        assert calibration.clusters == len({row["example_id"] for row in decided})  # a text is drawn with its claims
         assert at(rows[name,]["rate"]) == pytest.approx(100 * mean(right))
         assert at(rows[name,]["score"]) == pytest.approx(100 * mean(row["confidence"] for row in decided))
         assert at(rows[name,]["brier"]) == pytest.approx(brier)
@@ -416,9 +421,19 @@ def test_it_is_saved_as_other_studies_are(found: StudyReport, tmp_path: Path) ->
               "table_a_5", "timing", "frontier", "clock", "calibration", "agreement", "headroom", "people")  # fmt: skip
     for table in tables:
         assert {f"{table}.csv", f"{table}.md", f"{table}.tex"} <= names, table
-    for figure in ("figure_1", "frontier", "by_deviation", "acts", "parts"):
+    for figure in ("figure_1", "frontier", "by_deviation", "deviation", "acts", "calibration", "parts"):
         assert {f"{figure}.pdf", f"{figure}.svg", f"{figure}.png"} <= names, figure
     assert {"report.md", "report.tex", "run.json", "notes.json", "cases.csv"} <= names
+
+
+def test_figure_1_has_the_words_the_claims_and_the_error(found: StudyReport) -> None:
+    part = found.parts[0]
+    figure = FIGURES["figure_1"].drawn_for(part)
+    assert figure is not None
+    for axes, case in zip(figure.axes, part.cases.cases, strict=True):
+        assert [label.get_text() for label in axes.get_xticklabels()] == case.question.split()
+        assert len(axes.texts) == case.rounds.filter(pl.col("verdict") != "none")["claim"].n_unique()
+        assert [label.get_color() for label in axes.get_xticklabels()].count(ORANGE) == int(not math.isnan(case.first))
 
 
 def lacking(log: Log, folder: Path, examples: tuple[str, ...], checks: tuple[str, ...], split: bool = True) -> Log:

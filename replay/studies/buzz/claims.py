@@ -27,7 +27,7 @@ TIMING = "timing"
 DECIDED = ("supported", "refuted")
 EVERY_ROW = pl.lit(value=True)
 _COLUMNS = ("example_id", "pool", "claim", "round", "stage", "position", "verdict", "confidence", "matches_error",
-            "gold_verdict", "claim_text", "unit")  # fmt: skip
+            "gold_verdict", "claim_text")  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,11 +144,14 @@ def calibrations(claims: Claims, settings: Settings) -> Iterator[tuple[str, Clus
     """Yields how well confidences say whether verdicts are right, of all verdicts and of refutations alone."""
     judged = judged_verdicts(claims)
     for name, rows in ((ALL_VERDICTS, judged), (REFUTATIONS, judged.filter(pl.col("verdict") == "refuted"))):
-        units = claims.texts.frame.select("example_id", unit=pl.Series(claims.texts.unit))
+        units = claims.texts.frame.select("example_id", resampled=pl.Series(claims.texts.unit))
         joined = rows.join(units, on="example_id", maintain_order="left")
         if len(joined):
             score, right = joined["confidence"].to_numpy(), joined["right"].cast(pl.Float64).to_numpy()
-            yield name, clustered_calibration(score, right, unit_numbers(joined["unit"].to_numpy()), settings=settings)
+            yield (
+                name,
+                clustered_calibration(score, right, unit_numbers(joined["resampled"].to_numpy()), settings=settings),
+            )
 
 
 def same_claims(one: Claims, other: Claims) -> pl.DataFrame:

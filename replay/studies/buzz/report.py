@@ -141,7 +141,6 @@ def _measured_on_lines(study: BuzzStudy) -> Iterator[str]:
     if study.published is not None:
         yield f"shown for comparison: the published numbers of {study.published}"
     yield intervals_line(provenance)
-    yield "intervals are over texts, not over runs of the models"
     yield "`run.json` holds all of this and the versions"
 
 

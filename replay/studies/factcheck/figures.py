@@ -130,11 +130,8 @@ def _reliability_panels(study: Study) -> Iterator[show.ReliabilityPanel]:
     """
     for one in study.calibration:
         if one.calibration is not None and one.calibration.ece is not None and one.calibration.bins:
-            known = [(p.score, p.label) for p in one.calibration.bins if p.label.estimate is not None]
-            bins = tuple((score, right.estimate or 0.0, right.low, right.high) for score, right in known)
-            yield show.ReliabilityPanel(
-                f"{one.verifier}, {study.dataset}", bins, f"ECE {one.calibration.ece.estimate:.3f}"
-            )
+            name, ece = f"{one.verifier}, {study.dataset}", f"ECE {one.calibration.ece.estimate:.3f}"
+            yield show.ReliabilityPanel(name, one.calibration.shares, ece)
 
 
 HEATS = {"macro_f1": "Macro-F1, %", "operations": "Operations per claim"}

@@ -112,13 +112,8 @@ def _reliability_panels(study: MultihopStudy) -> list[ReliabilityPanel]:
     pool = main_chains(study.answers)
     panels = []
     for one in study.verifiers:
-        bins = tuple(
-            (each.score, each.label.estimate, each.label.low, each.label.high)
-            for each in one.calibration.bins
-            if each.label.estimate is not None
-        )
-        if pool is not None and one.pool.name == pool.name and bins:
-            panels.append(ReliabilityPanel(one.verifier, bins, pool.name))
+        if pool is not None and one.pool.name == pool.name and one.calibration.shares:
+            panels.append(ReliabilityPanel(one.verifier, one.calibration.shares, pool.name))
     return panels
 
 

@@ -1,8 +1,8 @@
-"""Where policies act on a text against the word that first shows its error: one panel a policy."""
+"""Where policies act on a text against the word that first shows its error, and how far behind it: a panel a policy."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,12 +11,14 @@ import numpy as np
 from toolkit.errors import EmptyError, counted
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.drawing.panels import panel_grid
-from toolkit.show.drawing.style import GREY, NAVY, ORANGE
+from toolkit.show.drawing.style import GREY, NAVY, ORANGE, SKY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+BIN = 10
+"""Percent of the text in a bar of the histogram."""
 MOST_POINTS = 1_000
 """Texts of a panel that are drawn: of more, as many at even steps."""
 
@@ -74,3 +76,31 @@ def _draw_buzzes(axes: Axes, buzzes: Buzzes, labelled: bool) -> None:
     axes.set_ylim(-3, 103)
     axes.xaxis.set_major_locator(MultipleLocator(25))
     axes.yaxis.set_major_locator(MultipleLocator(25))
+
+
+def deviations_figure(
+    deviations: Mapping[str, np.ndarray], *, title: str = "", simulated: bool = False, width: float = WIDTH
+) -> Figure:
+    """One panel a policy: a histogram of Δ (N,) of the errors that it found, as shares of the text, with its median.
+
+    Raises ThinkbackError without an error that was found.
+    """
+    if not any(len(values) for values in deviations.values()):
+        raise EmptyError("no error was found at a known place")
+    percents = {name: 100 * values for name, values in deviations.items() if len(values)}
+    low, high = (BIN * np.floor(end(np.concatenate(list(percents.values()))) / BIN) for end in (np.min, np.max))
+    edges = np.arange(low, high + 1.5 * BIN, BIN)
+    shares = [100 * np.histogram(values, edges)[0] / len(values) for values in percents.values()]
+    names = [f"{name}: {len(values)} found" for name, values in percents.items()]
+    note = f"bars of {BIN} % of the text, their left ends in them"
+    with panel_grid(
+        names, "Δ, % of the text", "errors found, %", width=width, title=title, simulated=simulated, note=note,
+    ) as (figure, drawn):  # fmt: skip
+        for number, (axes, values) in enumerate(zip(drawn, percents.values(), strict=True)):
+            label = "_" * bool(number)
+            axes.stairs(shares[number], edges, fill=True, facecolor=SKY, alpha=0.45, zorder=2)
+            axes.stairs(shares[number], edges, color=NAVY, linewidth=1.0, zorder=3)
+            axes.axvline(0, color=GREY, linewidth=0.8, linestyle=(0, (1, 1.5)), label=f"{label}the error can be seen")
+            axes.axvline(float(np.median(values)), color=ORANGE, linewidth=1.0, label=f"{label}median")
+            axes.set_ylim(0, 1.05 * max(share.max() for share in shares))
+    return figure

@@ -158,6 +158,12 @@ class ClusteredCalibration:
     chance: float | None = None
     bins: tuple[ScoreBin, ...] = ()
 
+    @property
+    def shares(self) -> tuple[tuple[float, float, float | None, float | None], ...]:
+        """Mean score, share of right items and its limits, of each bin that holds enough of them."""
+        labels = ((one.score, one.label) for one in self.bins)
+        return tuple((x, y.estimate, y.low, y.high) for x, y in labels if y.estimate is not None)
+
 
 def clustered_calibration(
     scores: ArrayLike,
