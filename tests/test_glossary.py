@@ -10,9 +10,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.draw import documented
 from tests.house import PACKAGES, ROOT, parsed
 
 GLOSSARY = ROOT / "GLOSSARY.md"
+PREPOSITIONS = {
+    "Of", "In", "On", "With", "From", "For", "By", "To", "As", "At", "Where", "When", "If", "Without", "After",
+    "Before", "Below", "Above", "Beside", "Among", "Until", "Through",
+}  # fmt: skip
+"""What a docstring that has no subject begins with."""
 
 
 def avoided() -> dict[str, str]:
@@ -76,6 +82,11 @@ def test_names_keep_to_the_glossary() -> None:
 )  # fmt: skip
 def test_every_way_to_bind_a_name_is_seen(source: str) -> None:
     assert "told" in {name for _, name in names(ast.parse(source))}
+
+
+def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
+    texts = documented().items()
+    assert [place for place, text in texts if text.partition(" ")[0] in PREPOSITIONS] == []
 
 
 def test_the_table_is_read() -> None:

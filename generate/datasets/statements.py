@@ -78,7 +78,7 @@ EXTRA: Mapping[str, pl.DataType] = {"gold_error": pl.Boolean(), "length": pl.Int
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where a data set has what. counts: published ones of two labels, by split."""
+    """The places of what a data set has. counts: published ones of two labels, by split."""
 
     claim: str
     label: str

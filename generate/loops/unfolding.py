@@ -26,7 +26,7 @@ _FUNCTION_WORDS = frozenset((
 
 
 def read_every(given: Any, place: str) -> str | int:
-    """Where a text is stopped at to ask a model: after so many words each, at the ends of `sentences`, at its `end`.
+    """The places where a text stops to ask a model: after so many words each, at the ends of `sentences`, at its `end`.
     InvalidError where a setting is none of these.
     """
     if given in (SENTENCES, END) or (isinstance(given, int) and not isinstance(given, bool) and given >= 1):
@@ -53,7 +53,7 @@ class UnfoldingText:
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
-        """Where each word ends, in characters."""
+        """The end of each word, in characters."""
         return tuple(match.end() for match in re.finditer(r"\S+", self.text))
 
     @cached_property

@@ -67,7 +67,7 @@ class AddedPools:
 
     @property
     def folder(self) -> Path:
-        """Where the rows lie until they are in the log."""
+        """The folder of the rows until they are in the log."""
         text = json.dumps(self.plan.identity, sort_keys=True, ensure_ascii=False)
         shard = str(self.part["shard"]).replace("/", "-of-")
         return self.path / ADDING / shard / f"pools-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

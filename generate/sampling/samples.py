@@ -113,7 +113,7 @@ def trace_row(
 
 
 def first_and_last_moment(completions: Sequence[Completion], began: float | None) -> tuple[float | None, float | None]:
-    """When the first of some completions was sent and when the last came, in seconds after `began`."""
+    """The moments at which the first of some completions was sent and the last came, in seconds after `began`."""
     started = [one.started_at for one in completions if one.started_at is not None]
     ends = [_ended_at(one) for one in completions]
     return _seconds_after(min(started, default=None), began), _seconds_after(max(ends, default=None), began)

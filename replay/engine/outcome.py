@@ -107,8 +107,8 @@ def join_outcomes(parts: Sequence[Outcome]) -> Outcome:
 
 @dataclass(frozen=True)
 class Stops:
-    """Where a policy stopped: the step (E,), its ending (E,), and why the example is partial (E,), 0 where it is
-    covered.
+    """The end of a policy on each example: the step (E,), its ending (E,), and why the example is partial (E,), 0 where
+    it is covered.
 
     `called` (E,): where the logged call of a listwise verifier was made; None where the verifier is not listwise.
     """

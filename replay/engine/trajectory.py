@@ -115,7 +115,7 @@ class Trajectory:
 
     @property
     def evaluated_steps(self) -> np.ndarray | None:
-        """After which steps a stopping rule is evaluated, bool (S,) or (E, S); None: after each."""
+        """The steps after which a stopping rule is evaluated, bool (S,) or (E, S); None: after each."""
         return None if self.walk.order.verifies_later else self.blocks
 
     @property
@@ -333,7 +333,7 @@ def _tie_ranks(
 
 
 def _evaluated_block_ends(walk: Walk, revealed: RevealedTraces, places: int) -> np.ndarray | None:
-    """After which traces a block ends that is generated together, by place: bool (T,) or (E, T); None: after each."""
+    """The traces that end a block which is generated together, by place: bool (T,) or (E, T); None: after each."""
     if walk.needs is not None:
         return steps_where_needed(walk.needs, _generation_statistics(revealed))
     return None if walk.width == 1 else np.arange(1, places + 1) % walk.width == 0

@@ -326,7 +326,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
     def _is_log_too_short(
         self, way: ClaimWalk, cap: np.ndarray, last: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Where (E,) the log ends before the policy does: in a claim, in a stage or unit, or before revisions that
+        """Whether (E,) the log ends before the policy does: in a claim, in a stage or unit, or before revisions that
         followed other verdicts.
         """
         checks, claims = way.checks, way.checks.claims
@@ -349,7 +349,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         return (claims.decided >= claims.rounds) & (claims.rounds < (self.max_rounds or 0))
 
     def _lacks_stream_claims(self, way: ClaimWalk, cap: np.ndarray) -> np.ndarray:
-        """Where (E,) the stream, or a unit of it, ends below its cap without saying that there is no more."""
+        """Whether (E,) the stream, or a unit of it, ends below its cap without saying that there is no more."""
         checks, claims = way.checks, way.checks.claims
         if self.max_claims is None:
             return np.zeros(checks.examples, bool)

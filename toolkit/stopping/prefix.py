@@ -170,8 +170,8 @@ class Prefix:
 
     @cached_property
     def answer_places(self) -> np.ndarray:
-        """Where every answer first appears in the order of generation (E, A), which no rule is shown; NONE for a null
-        that votes.
+        """The first place of every answer in the order of generation (E, A), which no rule is shown; NONE for a
+        null that votes.
         """
         places = self.revealed_walk.answer_place
         return places if self.by_code else self._numbers.first_place_of_answers(places)

@@ -399,7 +399,7 @@ def evaluated_steps(steps: int, limit: np.ndarray, ends: np.ndarray | None) -> n
 
 
 def steps_where_needed(rule: StopRule, seen: Prefix) -> np.ndarray:
-    """After which traces a block ends, bool (E, S), if a block has as many as the rule needs when all of them agree."""
+    """The traces that end a block, bool (E, S), if a block has as many as the rule needs when all of them agree."""
     steps = seen.step
     needed = np.maximum(rule.needed(seen), 1)
     ends, at = np.zeros(steps.shape, dtype=bool), np.zeros(len(steps), dtype=np.int64)

@@ -92,7 +92,7 @@ NEEDED = ("gold_position", "length")
 
 
 def buzzes_data(request: FigureRequest) -> FigureData:
-    """Where policies act against the word that first shows the error, of texts with one: the best policies' panels."""
+    """Panels of the best policies: the word at which each acts against the word that first shows a text's error."""
     result = request.result
     if set(NEEDED) - set(result.examples.columns) or "found" not in result.outcomes.collect_schema():
         raise EmptyError('no policy of the result acts on unfolding text: replay a policy of `kind = "buzz"`')

@@ -64,7 +64,7 @@ class _BaselineTally:
 class Coverage:
     """The examples that all of some policies cover, what is left out, and the remarks on them.
 
-    `keep` (N,): the examples that all serve; `excluded` maps the id of each other one to the first reason. `counts`,
+    `keep` (N,): the examples that all cover; `excluded` maps the id of each other one to the first reason. `counts`,
     `why`: how many examples each policy serves, and why not the others. `by_some`: examples that some policy serves.
     `valid`, `outside`, `actions`, `behind_gaps`: of the traces that these policies read. `free`: by verifier the costs
     that some verification lacks which a policy may pay. `exhausted`: examples on which the log ended before the cap.

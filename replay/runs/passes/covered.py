@@ -141,7 +141,7 @@ def _with_examples_acted_on(pass_result: PassResult, reported: ReportedPolicies,
 
 
 def _examples_acted_on(record: PassResult, name: str, share: float, compared_mask: np.ndarray) -> ActingExamples:
-    """Where a ranking policy acts: floor(r n + 0.5) of n examples by gain; ties: fewer tokens, then example_id."""
+    """Examples on which a ranking policy acts: floor(r n + 0.5) of n by gain; ties: fewer tokens, then example_id."""
     gained, tokens = (np.concatenate([block.gains[name][i] for block in record.blocks])[compared_mask] for i in (0, 1))
     ids = np.array([str(one).encode() for one in record.example_ids.filter(compared_mask)], dtype=object)
     place = np.argsort(np.argsort(ids))

@@ -32,7 +32,7 @@ KEY, DOCUMENT = "record_key", "document"
 
 @dataclass(frozen=True)
 class RowPath:
-    """Where rows lie in JSON documents. `fields`: document fields that each row repeats in its column `document`."""
+    """The place of rows in JSON documents. `fields`: document fields that each row repeats in its column `document`."""
 
     path: str
     fields: tuple[str, ...] = ()

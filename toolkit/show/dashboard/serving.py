@@ -59,7 +59,7 @@ class PageServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where the page is, with the token."""
+        """The address of the page, with the token."""
         return f"http://{HOST}:{self.server_address[1]}/{self.token}/"
 
     def reply_to(self, path: str, host: str) -> tuple[HTTPStatus, str, str]:
