@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from generate.retrieval.passages import LAYOUTS
 from generate.retrieval.runs import Ranking, read_run
 from generate.tasks import InventedWorld
 from generate.worlds.passages import passage_frame
-from toolkit.errors import ConflictError, NotFoundError, UnknownError
+from toolkit.errors import ConflictError, ExistsError, NotFoundError, UnknownError
 from toolkit.files import replacing_file
 from toolkit.settings import Checked, setting
 
@@ -79,10 +80,9 @@ class WorldSearch(Checked):
     def opened(self, recipe: Recipe, place: str) -> CorpusSearch:
         """The corpus, indexed. ConflictError where the file has other passages."""
         passages = passage_frame(InventedWorld(world=self.world, people=self.people).passages.passages)
-        path = recipe.resolve_path(self.path)
-        if not path.exists():
-            with replacing_file(path) as unfinished:
-                passages.write_ndjson(unfinished)
+        if not (path := recipe.resolve_path(self.path)).exists():
+            with suppress(ExistsError), replacing_file(path) as part:  # a run beside this one may be first
+                passages.write_ndjson(part)
         search = CorpusSearch(open_corpus(path, place))
         if not search.corpus.passages.equals(passages):
             raise ConflictError(f"`{place}.path`: `{path}` has other passages than this world: name another file")

@@ -11,6 +11,8 @@ from generate.datasets import load
 from generate.loops.requests import Search
 from generate.recipes.recipe import Recipe, load_recipe
 from generate.sampling.services import Services
+from generate.tasks import InventedWorld
+from generate.worlds.passages import passage_frame
 from tests.errors import refuses
 from tests.loops.retrieval import write_retrieval
 
@@ -51,3 +53,23 @@ def test_a_file_of_another_world_is_not_overwritten(tmp_path: Path) -> None:
     with refuses("conflict", "`search.world.path`", "invented-world.jsonl"):
         Services(recipe).answer("search", "world", [(Search("c", 1, texts=False), {})])
     assert (tmp_path / "invented-world.jsonl").read_text() == '{"id": "a", "title": "b", "text": "c"}\n'
+
+
+def test_two_runs_that_begin_together_share_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second writes it while the first does, as halves of one run do in one folder."""
+    recipe, write = recipe_of(tmp_path), pl.DataFrame.write_ndjson
+    others = iter([lambda: write(passages, tmp_path / "invented-world.jsonl")])
+    passages = passage_frame(InventedWorld(people=60).passages.passages)
+
+    def write_after_another(frame: pl.DataFrame, path: Path) -> None:
+        write(frame, path)
+        for other in others:
+            other()
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pl.DataFrame, "write_ndjson", write_after_another)
+    (results,) = Services(recipe).answer("search", "world", [(Search("born", 3, texts=False), {})])
+    assert results.ids
+    assert sorted(path.name for path in tmp_path.glob("invented-world*")) == [
+        "invented-world.jsonl", "invented-world.jsonl.index",
+    ]  # fmt: skip
