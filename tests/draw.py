@@ -1,7 +1,7 @@
 """Draws texts and names of the program for a reader who has not seen the code: `python -m tests.draw SEED OUT`.
 
-Twenty sentences and twenty docstrings stand in `OUT/texts.txt`, to be paraphrased, and forty names in `OUT/names.txt`,
-to be explained. `OUT/key.txt` has where each stands and the docstring that says what a name means.
+Twenty sentences and twenty docstrings stand in `OUT/texts.txt`, to be paraphrased, and forty names with their modules
+in `OUT/names.txt`, to be explained. `OUT/key.txt` has where each stands and the docstring that says what a name means.
 """
 
 from __future__ import annotations
@@ -45,13 +45,12 @@ def main(seed: int, out: Path) -> None:
     texts += rng.sample(sorted(places.items()), HALF)
     names = rng.sample(sorted(places), 2 * HALF)
     numbered = [f"{number}. {text}" for number, (_, text) in enumerate(texts, 1)]
-    short = [place.replace(":", ".", 1) if place.count(":") > 1 else place.rpartition(":")[2] for place in names]
     key = [f"text {number}. {place}" for number, (place, _) in enumerate(texts, 1)]
     key += [f"name {number}. {place}: {places[place]}" for number, place in enumerate(names, 1)]
     out.mkdir(parents=True, exist_ok=True)
     for name, written in {"texts": numbered, "key": key}.items():
         (out / f"{name}.txt").write_text(f"seed {seed}\n" + "\n".join(written) + "\n", encoding="utf-8")
-    listed = "\n".join(f"{number}. {name}" for number, name in enumerate(short, 1))
+    listed = "\n".join(f"{number}. {name}" for number, name in enumerate(names, 1))
     (out / "names.txt").write_text(f"seed {seed}\n{listed}\n", encoding="utf-8")
 
 

@@ -50,15 +50,15 @@ class Note:
         }
 
 
-class CodedLine(str):
+class LineWithCode(str):
     """A line for people with a code by which programs find it; without one it is empty."""
 
     code: str = ""
 
 
-def remark(code: str, text: str) -> CodedLine:
+def remark(code: str, text: str) -> LineWithCode:
     """Makes a line with a code."""
-    line = CodedLine(text)
+    line = LineWithCode(text)
     line.code = code
     return line
 

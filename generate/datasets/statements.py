@@ -173,7 +173,7 @@ def _read_um_actually(request: ReadRequest) -> LoadedDataSet:
             "example_id": example_name(request, number) if name is None else str(name), "question": statement,
             "gold": SUPPORTED if error is None else REFUTED, "gold_error": error is not None, "length": length,
             "error": error, "correction": row.optional_text("correction"), "gold_position": position,
-            "season": None if season is None else str(season), **_people(row, length),
+            "season": None if season is None else str(season), **_answers_of_people(row, length),
         })  # fmt: skip
     texts = dict.fromkeys(("correction", "season"), pl.String())
     examples = examples_frame(request, rows, {**EXTRA, "gold_position": pl.Int32(), **texts, **_PEOPLE}, TEXT_LABELS)
@@ -196,7 +196,7 @@ def _position(row: PublishedRow, column: str, value: Any, length: int) -> int | 
     return value
 
 
-def _people(row: PublishedRow, length: int) -> dict[str, Any]:
+def _answers_of_people(row: PublishedRow, length: int) -> dict[str, Any]:
     """What people answered: all of them where each has a position, and whether any was right, and when the first."""
     answers = row.list_of("answers") if row.has("answers") else []
     if not all(isinstance(one, dict) and isinstance(one.get("right"), bool) for one in answers):

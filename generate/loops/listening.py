@@ -64,7 +64,7 @@ class _Claim:
 
 
 @dataclass
-class _Listened:
+class _HeardText:
     """What was heard of a text so far: its claims with their last verdicts. known: the whole text, empty where nobody
     knows it before it is revealed.
     """
@@ -148,9 +148,9 @@ class Listening(Loop):
                 raise RequiredError(f"`match` is `{key}`: name `{need}`")
 
     def run(self, example: Example) -> Steps:
-        heard = _Listened(example, UnfoldingText(example.fields["question"]), UnfoldingText(""))
+        heard = _HeardText(example, UnfoldingText(example.fields["question"]), UnfoldingText(""))
         while (yield from self._hear_next(heard)):
-            yield from self._check_all(heard, (yield from self._stream_claims(heard)))
+            yield from self._check_all(heard, (yield from self._claims_at_position(heard)))
         length = len(heard.text.words)
         for _ in range(self.revisions if self.revise_prompt is not None and length else 0):
             number = next(heard.numbers)
@@ -161,7 +161,7 @@ class Listening(Loop):
             if not new:
                 return
 
-    def _hear_next(self, heard: _Listened) -> Steps:
+    def _hear_next(self, heard: _HeardText) -> Steps:
         """Listens up to the next word at which the extractor runs, the last one of the text always among them. Returns
         whether there is one.
         """
@@ -169,7 +169,7 @@ class Listening(Loop):
         heard.text = UnfoldingText((yield Hear(before, words_ahead(self.every))))
         return len(heard.text.words) > before
 
-    def _stream_claims(self, heard: _Listened) -> Steps:
+    def _claims_at_position(self, heard: _HeardText) -> Steps:
         """The claims of a position, and one without text where the extractor named no further one."""
         position, whole = len(heard.text.words), heard.whole
         place, sentence = whole.sentence_of(position), whole.begun_sentence(position)
@@ -182,7 +182,7 @@ class Listening(Loop):
             claims.append(_Claim(next(heard.numbers), text, STREAM, position, unit, paid))
         return claims
 
-    def _named_claims(self, heard: _Listened, sentence: str) -> Steps:
+    def _named_claims(self, heard: _HeardText, sentence: str) -> Steps:
         """(claim, what naming it cost) in order; a last one of no words where the extractor named none."""
         if self.extract == SENTENCES:
             return [*((one, ()) for one in heard.add([sentence])), ("", ())]
@@ -197,7 +197,7 @@ class Listening(Loop):
                 return [*claims, ("", () if new else (reply,))]
         return claims
 
-    def _ask(self, heard: _Listened, file: str, engine: str | None, **fields: str) -> Steps:
+    def _ask(self, heard: _HeardText, file: str, engine: str | None, **fields: str) -> Steps:
         """One reply to a prompt that has the claims so far."""
         lines = heard.claims
         if self.sees == "verdicts":
@@ -206,7 +206,7 @@ class Listening(Loop):
         (reply,) = yield Ask(prompt, self.max_tokens, temperature=self.temperature, engine=engine)
         return reply
 
-    def _check_all(self, heard: _Listened, claims: Sequence[_Claim]) -> Steps:
+    def _check_all(self, heard: _HeardText, claims: Sequence[_Claim]) -> Steps:
         """Checks claims side by side and yields their rows in order. RefusedError where a claim was refused."""
         checked = (yield Together([self._check_claim(heard, one) for one in claims])) if claims else []
         for claim, rows in zip(claims, checked, strict=True):
@@ -215,7 +215,7 @@ class Listening(Loop):
             yield from rows
             heard.verdicts[claim.text] = rows[-1].columns["verdict"]
 
-    def _check_claim(self, heard: _Listened, claim: _Claim) -> Steps:
+    def _check_claim(self, heard: _HeardText, claim: _Claim) -> Steps:
         """The rows of a claim: its rounds, or that there is none."""
         if not claim.text:
             return [claim.log_row(0, NO_CLAIM, claim.opening)]

@@ -43,7 +43,7 @@ def unit_rows(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
     return rows / np.where(lengths > 0, lengths, 1)
 
 
-def fits_embedder(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
+def short_enough_to_embed(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
     """Whether each text is short enough for the embedder, (n,). One without the method `fits` has no limit."""
     fits = getattr(embedder, "fits", None)
     return np.ones(len(texts), dtype=bool) if fits is None else fits(texts)

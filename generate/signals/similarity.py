@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from generate.passes.embedding import Embedder, fits_embedder, unit_rows
+from generate.passes.embedding import Embedder, short_enough_to_embed, unit_rows
 
 
 def embed_texts(texts: Sequence[str], embedder: Embedder) -> np.ndarray:
@@ -15,7 +15,7 @@ def embed_texts(texts: Sequence[str], embedder: Embedder) -> np.ndarray:
     A text that comes several times is embedded once.
     """
     distinct = list(dict.fromkeys(texts))
-    fits = fits_embedder(embedder, distinct)
+    fits = short_enough_to_embed(embedder, distinct)
     rows = unit_rows(embedder, [text for text, fit in zip(distinct, fits, strict=True) if fit])
     whole = np.full((len(distinct), rows.shape[1]), np.nan)
     whole[fits] = rows
@@ -28,7 +28,7 @@ def encoder_chunks(texts: Sequence[str], embedder: Embedder) -> list[list[str]]:
     lists = [[text] for text in texts]
     while True:
         flat = list(dict.fromkeys(chunk for listed in lists for chunk in listed))
-        fits = dict(zip(flat, fits_embedder(embedder, flat).tolist(), strict=True))
+        fits = dict(zip(flat, short_enough_to_embed(embedder, flat).tolist(), strict=True))
         if all(fits.values()):
             return lists
         lists = [

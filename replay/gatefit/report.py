@@ -169,7 +169,7 @@ def _rule_row(branches: GateBranches, name: str, threshold: float, settings: Set
 
 
 @checks_arguments(gate=GATE, base="a pool's name")
-def predictions(
+def gate_decisions(
     log: AnyLog,
     gate: GateFile | str | Path,
     where: str | None = None,

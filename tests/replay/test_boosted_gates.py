@@ -14,7 +14,7 @@ import pytest
 import replay
 from generate.simulation.recovery import simulate_recovery
 from replay.gatefit.fit import _FittedGate, fit_gate
-from replay.gatefit.report import predictions
+from replay.gatefit.report import gate_decisions
 from replay.policies import gate_models
 from replay.policies.gate_file import content_hash, gate_file_text, load_gate
 from replay.policies.gate_models import MODELS, fit_model
@@ -154,7 +154,7 @@ def test_a_tree_edited_by_hand_is_refused(gate: Path) -> None:
 
 def test_a_policy_fires_where_the_fitted_gate_does(log: Path, gate: Path, fitted: _FittedGate) -> None:
     result = replay.run(log, WHEN.replace('PATH"', f'{gate}", reuse = true'), where=TRAIN, resamples=20)
-    rows = predictions(str(log), fitted.gate, TRAIN)
+    rows = gate_decisions(str(log), fitted.gate, TRAIN)
     assert 0 < sum(row["choose_verify"] for row in rows) < len(rows)
     fired = dict(result.outcomes.collect().select("example_id", "intervened").iter_rows())
     assert fired == {row["example_id"]: row["choose_verify"] for row in rows}

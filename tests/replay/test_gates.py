@@ -15,7 +15,7 @@ from generate.simulation.recovery import RecoveryModel, _ActionModel, _recovery_
 from replay import Act, Oracle, Route, Router, Threshold, When
 from replay.engine.signals import gate_input
 from replay.gatefit.fit import _FittedGate, fit_gate
-from replay.gatefit.report import predictions, transfer_report
+from replay.gatefit.report import gate_decisions, transfer_report
 from replay.policies.gate_file import content_hash, gate_file_text, load_gate, normalised_question
 from replay.policies.gate_models import MODELS, fit_model
 from tests.errors import refuses
@@ -82,7 +82,7 @@ def test_a_frozen_gate_is_reported_on_the_test_split(log: Path, gate: Path) -> N
         assert frozen[metric] == pytest.approx(own[metric])
     here = report.rows.filter(pl.col("rule").str.starts_with("diagnostic")).row(0, named=True)
     assert here["accuracy"] == pytest.approx(report.curve["accuracy"].max())
-    rows = predictions(str(log), load_gate(gate), TEST)
+    rows = gate_decisions(str(log), load_gate(gate), TEST)
     assert np.mean([row["choose_verify"] for row in rows]) == pytest.approx(own["intervention_rate"])
 
 
@@ -211,7 +211,7 @@ def test_a_gate_stands_for_the_pool_of_revisions_that_it_was_fitted_on(tmp_path:
     assert found.document["pool"] == "again"
     report = transfer_report(str(tmp_path / "log"), found.gate, where=TEST, settings=Settings(resamples=20))
     assert report.rows.row(1, named=True)["accuracy"] > report.rows.row(0, named=True)["accuracy"]
-    assert len(predictions(str(tmp_path / "log"), found.gate, TEST)) == report.examples
+    assert len(gate_decisions(str(tmp_path / "log"), found.gate, TEST)) == report.examples
     path = tmp_path / "gate.json"
     path.write_text(gate_file_text(found.document))
     own = next(name for name in tables["traces"].filter(action="active_verify")["pool"].unique() if name != "again")
@@ -255,7 +255,7 @@ def test_a_gate_that_never_fires_where_it_was_tuned_never_fires_elsewhere(below:
     served = replay.run(tmp_path / "there", policy(path), resamples=20)
     assert served.outcomes.collect()["intervened"].sum() == 0.0
     assert served.provenance["policies"][0]["gate"]["file"]["threshold"] == "never"
-    assert predictions(str(tmp_path / "there"), gate)[0]["threshold"] is None
+    assert gate_decisions(str(tmp_path / "there"), gate)[0]["threshold"] is None
 
 
 def test_a_gate_is_carried_to_a_log_that_calls_its_pools_otherwise(log: Path, gate: Path, tmp_path: Path) -> None:
@@ -270,8 +270,8 @@ def test_a_gate_is_carried_to_a_log_that_calls_its_pools_otherwise(log: Path, ga
     own = transfer_report(str(log), load_gate(gate), where=TEST, settings=settings)
     there = transfer_report(str(tmp_path / "log"), load_gate(gate), where=TEST, settings=settings, base="first")
     assert there.rows.equals(own.rows)
-    rows = predictions(str(tmp_path / "log"), load_gate(gate), TEST, base="first")
-    expected = predictions(str(log), load_gate(gate), TEST)
+    rows = gate_decisions(str(tmp_path / "log"), load_gate(gate), TEST, base="first")
+    expected = gate_decisions(str(log), load_gate(gate), TEST)
     assert rows == [{key: value for key, value in row.items() if key != "simulated"} for row in expected]
     with refuses("unknown", "`frst`", "`first`", "0"):
         transfer_report(str(tmp_path / "log"), load_gate(gate), where=TEST, base="frst")
@@ -290,9 +290,9 @@ def test_a_gate_is_not_moved_to_a_log_that_lacks_what_it_reads(gate: Path, tmp_p
 
 
 def test_predictions_say_which_rows_the_gate_has_seen(log: Path, gate: Path) -> None:
-    rows = predictions(str(log), load_gate(gate))
+    rows = gate_decisions(str(log), load_gate(gate))
     assert sum(row["seen_by_gate"] for row in rows) == 630  # 450 it was fitted and 180 it was tuned on
-    assert not any(row["seen_by_gate"] for row in predictions(str(log), load_gate(gate), TEST))
+    assert not any(row["seen_by_gate"] for row in gate_decisions(str(log), load_gate(gate), TEST))
     assert all(row["simulated"] for row in rows)
 
 

@@ -67,7 +67,7 @@ def predictions(
 
     The rows are SeVRA's prediction rows.
     """
-    from replay.gatefit.report import predictions as compute
+    from replay.gatefit.report import gate_decisions as compute
     from thinkback import console
     from toolkit.notes import warning
 

@@ -75,11 +75,11 @@ def measure_answers(
     """
     columns = [judge(answers, gold, MEASURES[name], golds).alias(name) for name in names if name != CREDIT]
     if CREDIT in names:
-        columns.append(_word_credit(answers, gold, golds))
+        columns.append(_best_word_f1(answers, gold, golds))
     return pl.DataFrame(columns)
 
 
-def _word_credit(answers: pl.Series, gold: pl.Series, golds: pl.Series | None) -> pl.Series:
+def _best_word_f1(answers: pl.Series, gold: pl.Series, golds: pl.Series | None) -> pl.Series:
     """The largest F1 of words of each answer with a right one; null without gold."""
     pairs = pl.DataFrame({"answer": answers, "golds": gold}).with_columns(row=pl.int_range(pl.len()))
     if golds is not None:

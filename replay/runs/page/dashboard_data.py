@@ -184,7 +184,7 @@ def _sort_value(column: TableColumn, cell: Any) -> float | int | str | None:
     """The value that sorts a cell: its first number in full precision, or its text."""
     if cell is None:
         return None
-    value = column.form.values(cell)[0]
+    value = column.form.csv_values(cell)[0]
     if isinstance(value, str):
         return {"true": 1, "false": 0}.get(value, value) or None
     return json_number(value)

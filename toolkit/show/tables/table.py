@@ -83,11 +83,11 @@ class Table(TableContent):
         """
         marks = dict(self.marks) if marks is None else marks
         rows: list[list[Any]] = [
-            [name for column in self.columns for name in column.form.fields(column.key or column.name)] + [*marks]
+            [name for column in self.columns for name in column.form.csv_fields(column.key or column.name)] + [*marks]
         ]
         for row in self.rows:
             cells = zip(self.columns, row, strict=True)
-            rows.append([v for column, value in cells for v in column.form.values(value)] + [*marks.values()])
+            rows.append([v for column, value in cells for v in column.form.csv_values(value)] + [*marks.values()])
         return "".join(_csv_row(row if data else map(_in_spreadsheet, row)) for row in rows)
 
 

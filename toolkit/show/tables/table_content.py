@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import UnknownError, suggest
-from toolkit.notes import CodedLine, code_of
+from toolkit.notes import LineWithCode, code_of
 from toolkit.printable import printable
 from toolkit.rounding import rounded_text
 
@@ -48,7 +48,7 @@ class IntervalCell:
         return IntervalCell(-self.estimate, low, high, self.mark)
 
 
-class ColumnNote(CodedLine):
+class ColumnNote(LineWithCode):
     """A line beside a table that explains the columns with these keys. It is dropped where all of them are hidden.
 
     `on_gaps`: it says why they lack values, so that it stays where they hold nothing. `paper`: what is printed in its
@@ -78,11 +78,11 @@ class Form:
         """The value as people read it, in a terminal and in Markdown."""
         return str(value)
 
-    def fields(self, name: str) -> tuple[str, ...]:
+    def csv_fields(self, name: str) -> tuple[str, ...]:
         """The names of the CSV columns that the column called `name` becomes."""
         return (name,)
 
-    def values(self, value: Any) -> tuple[Any, ...]:
+    def csv_values(self, value: Any) -> tuple[Any, ...]:
         """The value for the CSV columns, unscaled and unrounded."""
         return (value,)
 
@@ -155,10 +155,10 @@ class NumberWithInterval(Number):
             return number.show(value.estimate) + value.mark
         return f"{number.show(value.estimate)} [{number.show(value.low)}, {number.show(value.high)}]{value.mark}"
 
-    def fields(self, name: str) -> tuple[str, ...]:
+    def csv_fields(self, name: str) -> tuple[str, ...]:
         return (name, f"{name}_low", f"{name}_high")
 
-    def values(self, value: IntervalCell | None) -> tuple[Any, ...]:
+    def csv_values(self, value: IntervalCell | None) -> tuple[Any, ...]:
         return (None, None, None) if value is None else (value.estimate, value.low, value.high)
 
 
@@ -175,7 +175,7 @@ class Tick(Form):
         words: dict[bool | str, str] = {True: self.yes, False: self.no}
         return words.get(value, str(value))
 
-    def values(self, value: Any) -> tuple[Any, ...]:
+    def csv_values(self, value: Any) -> tuple[Any, ...]:
         return ({None: "", True: "true", False: "false"}.get(value, value),)
 
 
@@ -188,10 +188,10 @@ class RankSet(Form):
     def show(self, value: tuple[int, int]) -> str:
         return f"{value[0]:,}" if value[0] == value[1] else f"{value[0]:,}–{value[1]:,}"
 
-    def fields(self, name: str) -> tuple[str, ...]:
+    def csv_fields(self, name: str) -> tuple[str, ...]:
         return (f"{name}_low", f"{name}_high")
 
-    def values(self, value: tuple[int, int] | None) -> tuple[Any, ...]:
+    def csv_values(self, value: tuple[int, int] | None) -> tuple[Any, ...]:
         return (None, None) if value is None else value
 
 
@@ -210,11 +210,11 @@ class FrontMark(Form):
         text = "" if share is None or not (on or share >= 0.005) else f"{rounded_text(100 * share)} %"
         return " ".join(part for part in ("●" * on, text) if part)
 
-    def fields(self, name: str) -> tuple[str, ...]:
+    def csv_fields(self, name: str) -> tuple[str, ...]:
         return (name, "front_share")
 
-    def values(self, value: tuple[bool, float | None] | None) -> tuple[Any, ...]:
-        return ("", None) if value is None else (*Tick().values(value[0]), value[1])
+    def csv_values(self, value: tuple[bool, float | None] | None) -> tuple[Any, ...]:
+        return ("", None) if value is None else (*Tick().csv_values(value[0]), value[1])
 
 
 @dataclass(frozen=True)

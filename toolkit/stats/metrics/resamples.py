@@ -128,12 +128,12 @@ class Resamples:
         self.seed = seed
         self.sizes = [min(CHUNK, units - start) for start in range(0, units, CHUNK)]
         self._places = _chunk_places_without_strata(self.sizes) if stratum is None else _stratum_places(stratum)
-        self._split = {key: self._draws_by_chunk(key) for key in {key for places in self._places for _, key in places}}
+        self._split = {key: self._chunk_draws(key) for key in {key for places in self._places for _, key in places}}
         self.draws: Ints = sum(self._split.values(), np.zeros((resamples, len(self.sizes)), np.int64))  # (B, chunks)
         self._held: dict[int, Counts] = {}
         self._last: tuple[int, Counts] | None = None
 
-    def _draws_by_chunk(self, key: tuple[int, ...]) -> Ints:
+    def _chunk_draws(self, key: tuple[int, ...]) -> Ints:
         """How many draws of a stratum fall into each chunk of units, (B, chunks)."""
         sizes = np.array([sum(_place_length(place, size) for place, one in places if one == key)
                           for places, size in zip(self._places, self.sizes, strict=True)])  # fmt: skip
