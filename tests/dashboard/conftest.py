@@ -181,7 +181,7 @@ def browse(chromium: Browser) -> Iterator[Open]:
     def open_page(path: Path, address: str = "", **look: Any) -> Opened:
         context = chromium.new_context(offline=True, **{"viewport": {"width": 1200, "height": 900}} | look)
         page = context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(120_000)
         one = Opened(page)
         page.on("console", lambda message: one.said.append(message.text))
         page.on("pageerror", lambda error: one.said.append(str(error)))

@@ -170,12 +170,69 @@ def test_the_plane_takes_another_cost_and_picks(browse: Open, page_file: Path, s
     page.page.mouse.move(0, 0)
     mark.hover(force=True)
     assert "accuracy %" in page.text("#tip")
-    page.js("change({ picked: current().policies.map((one, number) => number).slice(0, 8) })")
     page.settled()
-    above = sum(
-        one["level"] > 0 for one in page.js("drawn.get('plane').view.data('points').filter((one) => one.label)")
-    )
-    assert page.page.locator("#plane svg [class*=leader] line").count() == above > 0
+    lines = "[...document.querySelectorAll('#plane svg .mark-rule.role-mark line')]"
+    bars = f"{lines}.map((one) => one.getAttribute('opacity'))"
+    assert page.js(bars).count("1") == 2
+    [name] = page.js("state.picked.map((one) => policy(one).called)")
+    assert page.text("#policy-facts").startswith(name)
+    assert "accuracy %" in page.text("#policy-facts")
+
+
+NEAREST = """(() => {
+  const drawn = (marks, tag) => [...document.querySelectorAll(`#plane svg .mark-${marks}.role-mark ${tag}`)];
+  const boxes = (marks, tag) => drawn(marks, tag).map((one) => (
+    { number: one.__data__.datum.number, text: one.textContent, box: one.getBoundingClientRect() }));
+  const marks = boxes("symbol", "path").map((one) => (
+    { ...one, x: (one.box.left + one.box.right) / 2, y: (one.box.top + one.box.bottom) / 2 }));
+  const names = boxes("text", "text");
+  return names.map((name) => {
+    const far = (one) => farFrom(name.box, one.x, one.y);
+    const own = far(marks.find((one) => one.number === name.number));
+    return [name.text, own <= Math.min(...marks.map(far)) + 0.5, own < 25,
+      names.every((one) => one === name || !overlap(one.box, name.box))];
+  });
+})()"""
+"""Of each name that is drawn: whether no mark is nearer than its own, whether that is near, and whether it is free."""
+
+
+@pytest.mark.parametrize("width", seeds(1, [1200, 390]))
+def test_names_stand_by_their_own_marks(browse: Open, page_file: Path, width: int) -> None:
+    """Of 3 to 40 picked policies and of the front; what has no room is named below."""
+    page = browse(page_file, viewport={"width": width, "height": 900})
+    numbers = [n for n, real in enumerate(page.js("current().policies.map((one) => !one.diagnostic)")) if real]
+    for count in (0, 3, 5, 9, 17, 40):
+        step = max(len(numbers) // max(count, 1), 1)
+        page.js(f"change({{ picked: {numbers[::step][:count]} }})")
+        page.settled()
+        names = page.js(NEAREST)
+        assert names
+        assert all(all(held) for _, *held in names), names
+        below = page.text("#plane-key")
+        told = [text for text, *_ in names]
+        assert sum(text.isdigit() for text in told) == len(re.findall(r"\b\d+: ", below))
+        front = page.js("drawn.get('plane').view.data('front').map((one) => one.name)")
+        ends = (
+            "(whole, text) => text.split('…').every((part, at) => (at ? whole.endsWith(part) : whole.startsWith(part)))"
+        )
+        for name in [*front, *page.js("state.picked.map((one) => policy(one).called)")]:
+            assert f": {name}" in below or any(page.js(f"({ends})({name!r}, {text!r})") for text in told), name
+
+
+def test_costs_of_a_decade_have_a_log_axis_and_the_oracle_is_at_the_edge(browse: Open, page_file: Path) -> None:
+    page = browse(page_file)
+    scale = "drawn.get('plane').view.scale('x').type"
+    costs = [one["cost"] for one in page.js("drawn.get('plane').view.data('points')")]
+    assert (page.js(scale) == "log") == (max(costs) >= 10 * min(costs))
+    page.js("{ const form = metric(current().cost); form.estimate = form.estimate.map((one, k) => one * (k ? 1 : 40));"
+            " drawPlane(); }")  # fmt: skip
+    page.settled()
+    assert page.js(scale) == "log"
+    assert page.js("decadeTicks(80, 1200)") == [100, 200, 500, 1000]
+    oracle = next(one for one in page.js("drawn.get('plane').view.data('points')") if one["name"] == "any of 8")
+    top = page.js("drawn.get('plane').view.scale('y').domain()[1]")
+    assert oracle["at"] <= top
+    assert ("↑" in oracle["beyond"]) == (oracle["at"] < oracle["value"])
 
 
 def test_differences_to_a_baseline_of_choice(browse: Open, page_file: Path, result: Result) -> None:

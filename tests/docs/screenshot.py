@@ -53,6 +53,7 @@ def take(folder: Path) -> None:
         with sync_playwright() as playing:
             browser = playing.chromium.launch(executable_path=program, args=list(FLAGS))
             page = browser.new_page(viewport={"width": 1100, "height": 1480})
+            page.set_default_timeout(120_000)
             page.goto(f"{page_file.as_uri()}#example={EXAMPLE}&only=tied&policies={policies}")
             page.wait_for_selector("body[data-ready=all]", state="attached")
             page.wait_for_selector("#texts pre")

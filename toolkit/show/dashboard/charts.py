@@ -54,7 +54,8 @@ def charts() -> dict[str, Spec]:
         _frontier, _forest, _changes, _headroom, _captured, _curves, _sweep, _results, _traces, _scores, _spent, _stops,
         _clusters, _rewards, _claims, _buzzes,
     )  # fmt: skip
-    return {chart.__name__.removeprefix("_"): chart() for chart in every}
+    named = {chart.__name__.removeprefix("_"): chart() for chart in every}
+    return {**named, "frontier_log": _frontier(log=True)}
 
 
 def _chart_config() -> Spec:
@@ -138,37 +139,31 @@ def _kind_encodings() -> tuple[Any, Any]:
     return colour, shape
 
 
-def _frontier() -> Spec:
+def _frontier(log: bool = False) -> Spec:
     points = _data_chart("points")
-    x = alt.X("cost:Q", title=_title_ref("cost"), scale=alt.Scale(zero=False, nice=True))
-    y = alt.Y("value:Q", title=_title_ref("quality"), scale=alt.Scale(zero=False))
+    axis = alt.Axis(values=alt.ExprRef("ticks"), format=",~r") if log else alt.Axis()
+    zero = {} if log else {"zero": False}
+    costs = alt.Scale(type="log" if log else "linear", domain=alt.ExprRef("xs"), nice=False, **zero)
+    x = alt.X("cost:Q", title=_title_ref("cost"), scale=costs, axis=axis)
+    y = alt.Y("at:Q", title=_title_ref("quality"), scale=alt.Scale(domain=alt.ExprRef("ys"), nice=False, zero=False))
     colour, shape = _kind_encodings()
-    bars = {"opacity": alt.Opacity("bar:Q", scale=None, legend=None), "color": colour}
-    words = {"dy": alt.ExprRef("datum.lift"), "limit": alt.ExprRef("words")}
-    label = alt.Text("label:N")
+    pointed = {"test": "datum.number === under", "value": 1}
+    bars = {"opacity": alt.Opacity("bar:Q", scale=None, legend=None, condition=pointed), "color": colour}
+    words = {"dx": alt.ExprRef("datum.dx"), "dy": alt.ExprRef("datum.dy"), "align": "left", "baseline": "middle"}
+    front = _data_chart("front").mark_line(interpolate="step-after", strokeDash=[5, 3], color=GREY, clip=True)
     return _chart(
-        _data_chart("front").mark_line(interpolate="step-after", strokeDash=[5, 3], color=GREY).encode(x=x, y=y),
-        points.mark_rule().encode(x=x, y=alt.Y("low:Q"), y2="high:Q", **bars),
-        points.mark_rule().encode(x=alt.X("cost_low:Q"), x2="cost_high:Q", y=y, **bars),
+        front.encode(x=x, y=y),
+        points.mark_rule(strokeWidth=1.5).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", **bars),
+        points.mark_rule(strokeWidth=1.5).encode(x=alt.X("cost_low:Q"), x2="cost_high:Q", y=y, **bars),
         points.mark_point(filled=True, strokeWidth=1.5, cursor="pointer", tooltip=TIP).encode(
             x=x, y=y, color=colour, shape=shape, stroke=colour,
             size=alt.Size("size:Q", scale=None, legend=None),
             opacity=alt.Opacity("opacity:Q", scale=None, legend=None),
             fillOpacity=alt.FillOpacity("fill:Q", scale=None, legend=None),
         ),
-        *(_label_lines(points, turned) for turned in (False, True)),
-        points.transform_filter("!datum.turned").mark_text(align="left", dx=8, **words).encode(x, y, label),
-        points.transform_filter("datum.turned").mark_text(align="right", dx=-8, **words).encode(x, y, label),
-        height=380, cost="", quality="",
+        points.transform_filter("datum.label").mark_text(**words).encode(x=x, y=y, text=alt.Text("label:N")),
+        height=380, cost="", quality="", xs=[1, 10], ys=[0, 100], ticks=[], under=-2,
     )  # fmt: skip
-
-
-def _label_lines(points: Any, turned: bool) -> Any:
-    """Lines from points to their names, drawn where a name stands apart from its point."""
-    named = points.transform_filter(f"datum.label && datum.level && {'' if turned else '!'}datum.turned")
-    ends = {"x2Offset": -6 if turned else 6, "y2Offset": alt.ExprRef("datum.lift + 4")}
-    line = named.mark_rule(color=GREY, **ends).properties(name="leader_turned" if turned else "leader")
-    return line.encode(x=alt.X("cost:Q"), x2="cost:Q", y=alt.Y("value:Q"), y2="value:Q")
 
 
 def _difference_axis() -> Any:

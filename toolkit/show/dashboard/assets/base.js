@@ -45,8 +45,17 @@ function shown(form, value, signed = false) {
     decimals = Math.max(decimals, form.significant - 1 - Math.floor(Math.log10(size)));
   }
   const near = rounded(size, decimals);
-  const text = near.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  const text = numberFormat(decimals).format(near);
   return (scaled < 0 && near ? "−" : signed && near ? "+" : "") + text;
+}
+
+const formats = new Map();  // to make one takes as long as to write a hundred numbers
+
+function numberFormat(decimals) {
+  if (!formats.has(decimals)) {
+    formats.set(decimals, new Intl.NumberFormat("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
+  }
+  return formats.get(decimals);
 }
 
 // The one rounding, as in toolkit/rounding.py: of the decimal number with twelve digits, halves away from zero.
@@ -62,7 +71,7 @@ function withLimits(form, value, low, high, signed = false) {
     : `${told} [${shown(form, low, signed)}, ${shown(form, high, signed)}]`;
 }
 
-const counted = (count, one, many) => `${count.toLocaleString("en-US")} ${count === 1 ? one : many || one + "s"}`;
+const counted = (count, one, many) => `${numberFormat(0).format(count)} ${count === 1 ? one : many || one + "s"}`;
 
 function button(id, name, heard, disabled = false) {
   return element("button", { type: "button", id, disabled, on: { click: heard } }, name);

@@ -50,7 +50,7 @@ function draw(at, chart, own, data, heard) {
   const names = roomOf(width);
   const rows = own.called ? inRows(own.called.map((name) => lined(name, names - 8)), own.each) : {};
   const room = { names, legend: Math.max(2, Math.floor(width / 160)), words: Math.round(0.45 * width) };
-  const { description, height, wide: plot, ...given } = { ...room, ...rows, ...own };
+  const { description, height, after, wide: plot, ...given } = { ...room, ...rows, ...own };
   const size = { ...(plot && { width: plot }), ...(height && { height }) };
   const params = SPECS[chart].params.map(({ name, value }) => ({ name, value: given[name] ?? value }));
   const datasets = Object.fromEntries(Object.entries(data).map(([name, rows]) => [name, rows.map((row) => ({ ...row }))]));
@@ -59,7 +59,7 @@ function draw(at, chart, own, data, heard) {
   held.asked = asked;
   held.turn = held.turn.catch(() => null).then(async () => {
     if (held.asked !== asked || !place(at)) return;
-    if (held.view && held.inner.isConnected) {
+    if (held.view && held.chart === chart && held.inner.isConnected) {
       held.view.width(plot || width);
       if (height) held.view.height(height);
       for (const { name, value } of params) held.view.signal(name, value);
@@ -67,17 +67,33 @@ function draw(at, chart, own, data, heard) {
       await held.view.resize().runAsync();
     } else {
       if (held.view) held.view.finalize();
+      held.chart = chart;
       held.inner = element("div", { class: "drawing" });
       place(at).replaceChildren(held.inner);
       const spec = { ...SPECS[chart], ...size, params, datasets };
       held.view = (await vegaEmbed(held.inner, spec, { ...OPTIONS, tooltip: tip })).view;
       if (heard) held.view.addEventListener("click", (event, item) => item && item.datum && heard(item.datum));
+      if (SPECS[chart].params.some((one) => one.name === "under")) heardPointer(held, () => held.inner.querySelector("svg").getAttribute("aria-label"));
+    }
+    if (after) {
+      after(held.view);
+      await held.view.runAsync();
     }
     if (held.inner.isConnected) tidied(held.inner, description);
   });
   drawn.set(at, held);
   return held.turn;
 }
+
+// Tells a chart which policy's mark is under the pointer.
+function heardPointer({ view, inner }, description) {
+  const over = (event, item) => {
+    const number = item && item.datum ? item.datum.number ?? NOTHING : NOTHING;
+    if (number !== view.signal("under")) view.signal("under", number).runAsync().then(() => tidied(inner, description()));
+  };
+  for (const name of ["mouseover", "mouseout"]) view.addEventListener(name, name === "mouseout" ? () => over(null, null) : over);
+}
+const NOTHING = -2;
 
 // Vega names every mark for screen readers; the chart's own name, and the table below it, say more in less.
 function tidied(inner, name) {

@@ -55,6 +55,7 @@ function drawCharts() {
   heardPaper();
   watch(["cost"], drawCosts);
   watch(["cost", "picked", "sweeps", "width"], drawPlane);
+  watch(["picked"], drawFacts);
   watch(["sweeps", "width"], moveSweeps);
   watch(["baseline"], drawBaselines);
   watch(["baseline", "find", "only", "sort", "down", "picked", "width"], drawDifferences);
@@ -64,7 +65,7 @@ function drawCharts() {
   watch(["picked", "example", "show", "group", "seek", "others"], () => drawExamples());
   watch(["width"], () => drawBlocks());
   heardWidth();
-  for (const part of [drawCosts, drawPlane, drawSweeps, drawBaselines, drawDifferences, drawHeadroom, drawCurves, drawResults]) part();
+  for (const part of [drawCosts, drawPlane, drawFacts, drawSweeps, drawBaselines, drawDifferences, drawHeadroom, drawCurves, drawResults]) part();
   drawExamples().then(() => Promise.all([...drawn.values()].map((one) => one.turn))).then(() => {
     document.body.dataset.ready = "all";
     performance.mark("charts");

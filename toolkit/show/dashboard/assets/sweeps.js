@@ -25,7 +25,7 @@ function sliderPoints(quality, cost) {
     const [good, price] = [valueAt(sweep, setting, quality), valueAt(sweep, setting, cost)];
     if (good.value === null || price.value === null) return null;
     return {
-      number: sweep.policy[setting] ?? -1, kind: "slider", name: nameOf(sweep, setting), label: nameOf(sweep, setting),
+      number: sweep.policy[setting] ?? -1, kind: "slider", name: nameOf(sweep, setting), label: "", dx: 0, dy: 0,
       value: good.value * quality.scale, cost: price.value * cost.scale, low: null, high: null, cost_low: null,
       cost_high: null, told: withLimits(quality, good.value, good.low, good.high),
       price: withLimits(cost, price.value, price.low, price.high), state: "slider", size: 170, opacity: 1, bar: 0, fill: 1,
