@@ -44,7 +44,7 @@ WIDE = Table(
         (Number(2, significant=2), 0.0, "0.00"),
         (NumberWithInterval(3, significant=2), IntervalCell(0.00041, 0.00036, 0.00047), "0.00041 [0.00036, 0.00047]"),
         (NumberWithInterval(3, significant=2), IntervalCell(1.27, 1.2, 1.3), "1.270 [1.200, 1.300]"),
-        (Number(1, signed=True), 0.25, "+0.2"),
+        (Number(1, signed=True), 0.25, "+0.3"),
         (Number(1, signed=True), -0.04, "0.0"),  # what rounds to zero has no sign
         (Number(1), -3, "−3.0"),
         (NumberWithInterval(1, 100), IntervalCell(0.5, 0.4, 0.6), "50.0 [40.0, 60.0]"),
@@ -197,5 +197,5 @@ def test_a_column_that_is_none_is_told_all_there_are() -> None:
 
 def test_a_small_p_value_is_no_zero() -> None:
     assert [PValue().show(p) for p in (1e-9, 0.00007, 0.0001, 0.03125, 1.0)] == [
-        "< .0001", "< .0001", "0.0001", "0.0312", "1.0000",
+        "< .0001", "< .0001", "0.0001", "0.0313", "1.0000",
     ]  # fmt: skip
