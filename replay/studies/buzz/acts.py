@@ -44,6 +44,11 @@ class Texts:
     def length(self) -> np.ndarray:
         return self.numbers("length")
 
+    @property
+    def one_label(self) -> bool:
+        """Whether all texts of which it is known hold an error, or none does."""
+        return len(np.unique(self.error[~np.isnan(self.error)])) == 1
+
     def groups(self, column: str) -> dict[str, np.ndarray]:
         """The texts (E,) bool of each value of a column, by the value in words; empty where the log has none."""
         if column not in self.frame.columns:
