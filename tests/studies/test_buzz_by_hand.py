@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
+from replay.studies.buzz.verdicts import findings
 from tests.studies.buzz import report
 from tests.studies.multihop import cells
 from tests.studies.test_buzz_planted import at, planted_stream
+from toolkit.log import Log, write_log
 
 
 def test_macro_f1_of_texts_that_all_hold_an_error_is_of_two_labels(tmp_path: Path) -> None:
@@ -20,3 +24,44 @@ def test_macro_f1_of_texts_that_all_hold_an_error_is_of_two_labels(tmp_path: Pat
         heads = ("backbone", "method")[-len(row) :]
         assert at(cells(found, table, *heads)[row]["macro_f1"]) == expected, table
     assert at(cells(found, "table_9", "extraction", "revision")["CE-1", "REV-1"]["macro_f1"]) == expected
+
+
+def hand_log(folder: Path, rows: list[tuple[Any, ...]], names: tuple[str, ...], **texts: list[Any]) -> Log:
+    """A log of checks from `rows` with the columns `names`, on texts of ten words whose columns are `texts`."""
+    small = dict.fromkeys(("claim", "round", "position"), pl.Int32)
+    checks = pl.DataFrame(rows, schema=list(names), orient="row", schema_overrides=small)
+    usual = {
+        "pool": pl.lit("listening"), "claim": pl.lit(0, pl.Int32), "round": pl.lit(0, pl.Int32),
+        "stage": pl.lit("stream"), "position": pl.lit(5, pl.Int32), "calls": pl.lit(1, pl.Int32),
+        "queries": pl.lit(1, pl.Int32),
+    }  # fmt: skip
+    checks = checks.with_columns(**{name: value for name, value in usual.items() if name not in names})
+    count = len(next(iter(texts.values())))
+    examples = pl.DataFrame({"example_id": [f"t{one}" for one in range(count)], **texts}).with_columns(
+        dataset=pl.lit("hand"), question=pl.lit("a b c d e f g h i j"), length=pl.lit(10, pl.Int32),
+    )  # fmt: skip
+    fixed = {"split": pl.lit("test"), "gold_position": pl.when("gold_error").then(pl.lit(4, pl.Int32))}
+    examples = examples.with_columns(**{name: value for name, value in fixed.items() if name not in texts})
+    return write_log(folder, name="hand", tables={"examples": examples, "checks": checks})
+
+
+def test_a_pool_without_revisions_is_compared_with_the_system_without_them(tmp_path: Path) -> None:
+    """Four texts with an error. The stream of the system refutes t0 and t2, its revision t1; one reply refutes t0.
+
+    The whole is right on 3 of 4, without revisions on 2, one reply on 1: it is 25 points below its counterpart.
+    """
+    rows = [("t0", "listening", 0, "stream", "refuted"), ("t0", "one-shot", 0, "stream", "refuted")]
+    rows += [("t1", "listening", 0, "stream", "supported"), ("t1", "listening", 1, "revision", "refuted")]
+    rows += [("t2", "listening", 0, "stream", "refuted"), ("t3", "listening", 0, "stream", "supported")]
+    rows += [(f"t{one}", "one-shot", 0, "stream", "supported") for one in (1, 2, 3)]
+    log = hand_log(tmp_path / "log", rows, ("example_id", "pool", "claim", "stage", "verdict"), gold_error=[True] * 4)
+    found = report(log)
+    table = cells(found, "table_3", "variant")
+    one_shot, no_revision = table["one-shot extraction",], table["no revision",]
+    assert (one_shot["revises"], one_shot["against"], at(one_shot["gap_accuracy"])) == ("no", "no revision", -25)
+    assert (no_revision["against"], at(no_revision["gap_accuracy"])) == ("whole", -25)
+    questions = {one.question: one for one in findings(found.parts[0])}
+    verdict = questions["does extracting claim by claim make it more accurate"]
+    assert verdict.difference is not None
+    assert verdict.difference.estimate == 25
+    assert "no revision" in verdict.decided_by

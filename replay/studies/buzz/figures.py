@@ -171,9 +171,9 @@ def _reliability_panels(study: BuzzStudy) -> list[ReliabilityPanel]:
 
 def _part_differences(study: BuzzStudy) -> Collection[Any]:
     main = study.systems.main.name
-    pairs = [(one.name, main) for one in study.variants if one.name != main]
-    cells = study.run.differences("accuracy", pairs, 100)
-    return [PolicyDifference(name, cell.estimate, cell.low, cell.high) for (name, _), cell in cells.items()]
+    cells = study.run.differences("accuracy", study.part_pairs.values(), 100)
+    named = {name if whole == main else f"{name}, against {whole}": cell for (name, whole), cell in cells.items()}
+    return [PolicyDifference(name, cell.estimate, cell.low, cell.high) for name, cell in named.items()]
 
 
 _NO_PLACE = "no `gold_position` or `length` of texts, or no error was found"

@@ -157,6 +157,24 @@ class BuzzStudy:
         policies = [Variant(name, name, main, is_pool=False) for name in (ONE_ROUND, NO_REVISION)]
         return [*pools, *(one for one in policies if self.run.has(one.name))]
 
+    def revises(self, one: Variant) -> bool:
+        """Whether a variant makes claims over the whole text, after its last word."""
+        revisions = self.claims(one.system).frame["stage"] == "revision"
+        return one.label != NO_REVISION and bool(revisions.any())
+
+    def counterpart(self, one: Variant) -> str:
+        """Returns the policy that differs from a variant in its part alone: the main system, without its revisions
+        where the variant is a pool that makes none.
+        """
+        without = one.is_pool and not self.revises(one) and self.run.has(NO_REVISION)
+        return NO_REVISION if without else self.systems.main.name
+
+    @property
+    def part_pairs(self) -> dict[str, tuple[str, str]]:
+        """What each variant is compared with, as (variant, counterpart), by the variant's name."""
+        main = self.systems.main.name
+        return {one.name: (one.name, self.counterpart(one)) for one in self.variants if one.name != main}
+
     @cached_property
     def _computed(self) -> dict[Any, Any]:
         return {}

@@ -19,7 +19,7 @@ from replay.studies.buzz.published import (
     published_pair,
     published_variant,
 )
-from replay.studies.buzz.study import NO_REVISION, ONE_ROUND, PAPER, BuzzStudy, Variant
+from replay.studies.buzz.study import NO_REVISION, ONE_ROUND, PAPER, BuzzStudy
 from replay.studies.buzz.systems import ONE_SHOT, PREFIXES, match_rules
 from replay.studies.buzz.verdicts import baseline_pairs
 from replay.studies.kit.runs import Pair, StudyRun
@@ -123,31 +123,28 @@ TABLE_2 = Sheet[BuzzStudy](
 
 
 def _variant_rows(study: BuzzStudy) -> Iterator[Row]:
-    main = study.systems.main.name
-    gaps = gap_cells(study, study.run, {one.name: (one.name, main) for one in study.variants if one.name != main})
+    pairs, main = study.part_pairs, study.systems.main.name
+    gaps = gap_cells(study, study.run, pairs)
     for one in study.variants if len(study.variants) > 1 else ():
         acts = study.acts(one.name)
         values = quality_cells(study, study.run, one.name) | gaps(one.name) | {
-            "by": "pool" if one.is_pool else "policy", "revises": "yes" if _revises(study, one) else "no",
+            "by": "pool" if one.is_pool else "policy", "revises": "yes" if study.revises(one) else "no",
+            "against": {main: "whole", NO_REVISION: NO_REVISION}[pairs[one.name][1]] if one.name in pairs else "",
             **study.means({"found": acts.finds, "false_alarm": acts.false_alarm}),
         }  # fmt: skip
         yield Row((one.row,), None, values, published_variant(study.published, one.label))
-
-
-def _revises(study: BuzzStudy, one: Variant) -> bool:
-    return one.label != NO_REVISION and bool((study.claims(one.system).frame["stage"] == "revision").any())
 
 
 TABLE_3 = Sheet[BuzzStudy](
     "table_3", "The system without a part", ("variant",),
     lambda parts: [words("by", "by"), words("revises", "revises"), *scored_columns(
         parts, intervals("found %", "found", 1), intervals("false alarms %", "false_alarm", 1),
-        *gap_columns("minus the whole"),
+        words("against", "against"), *gap_columns("minus that"),
     )],
     _variant_rows,
     ("by: `pool` was generated without the part, `policy` replays the whole system's log without it. revises: whether "
-     "it makes revisions; a pool without is to be compared with `no revision`. Limits hold for all rows at once. The "
-     "losses that the paper's text gives are not the differences of its table.", _label_lines),
+     "it makes revisions; a pool without is compared with `no revision`, others with the whole. Limits hold for all "
+     "rows at once. The losses that the paper's text gives are not the differences of its table.", _label_lines),
     DATASET, "3", optional=True,
 )  # fmt: skip
 

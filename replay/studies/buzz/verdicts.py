@@ -121,18 +121,19 @@ def _on_parts(study: BuzzStudy) -> Iterator[Finding]:
         "does extracting claim by claim name more errors than one reply", study.gaps(coverage),
         "errors named, claim by claim minus one reply", "it needs pools of both extractors and `matches_error`",
     )  # fmt: skip
-    names = {one.label: one.name for one in study.variants if one.name != main}
+    pairs = {one.label: study.part_pairs[one.name] for one in study.variants if one.name in study.part_pairs}
     parts = {
         ONE_SHOT: ("does extracting claim by claim make it more accurate", "it needs a pool of one reply"),
         NO_FILTER: ("does the filter make it more accurate", "it needs a pool without the filter"),
         NO_REVISION: ("do revisions make it more accurate", "it needs rows of revisions"),
         ONE_ROUND: ("do further rounds make it more accurate", "it needs claims of several rounds"),
     }
-    pairs = {label: (main, name) for label, name in names.items() if label in parts}
-    cells = study.run.differences(ACCURACY, pairs.values(), 100)
+    turned = {label: (whole, name) for label, (name, whole) in pairs.items() if label in parts}
+    cells = study.run.differences(ACCURACY, turned.values(), 100)
     for label, (question, needs) in parts.items():
-        cell = cells.get(pairs.get(label, ("", "")))
-        yield finding_on_any(question, {} if cell is None else {label: cell}, f"{ACCURACY}, whole minus", needs)
+        pair = turned.get(label, ("", ""))
+        there, whole = {label: cells[pair]} if pair in cells else {}, "whole" if pair[0] == main else pair[0]
+        yield finding_on_any(question, there, f"{ACCURACY}, {whole} minus", needs)
     hops = study.texts.groups("hops")
     further = {}
     if len(hops) > 1 and study.run.has(main, ONE_ROUND):
