@@ -9,11 +9,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from replay.studies.buzz.verdicts import findings
+from replay.studies.buzz.acts import contrast
+from replay.studies.buzz.verdicts import _gains, density_groups, findings
+from tests.logs import log_tables
 from tests.studies.buzz import report
 from tests.studies.multihop import cells
 from tests.studies.test_buzz_planted import at, planted_stream
-from toolkit.log import Log, write_log
+from toolkit.log import Log, collect, write_log
 
 
 def test_macro_f1_of_texts_that_all_hold_an_error_is_of_two_labels(tmp_path: Path) -> None:
@@ -45,6 +47,23 @@ def hand_log(folder: Path, rows: list[tuple[Any, ...]], names: tuple[str, ...], 
     return write_log(folder, name="hand", tables={"examples": examples, "checks": checks})
 
 
+def with_texts(log: Log, folder: Path, asked: list[tuple[str, str, int | None, bool]]) -> Log:
+    """The log with verdicts on texts: pool, example, position (None: of the whole text), whether it is refuted."""
+    size = {"position": pl.Int32}
+    traces = pl.DataFrame(asked, schema=["pool", "example_id", "position", "refuted"], orient="row",
+                          schema_overrides=size)  # fmt: skip
+    traces = traces.with_columns(
+        sample_index=(pl.int_range(pl.len(), dtype=pl.Int32)).over("pool", "example_id"), action=pl.lit("solve"),
+        model=pl.lit("hand"), answer=pl.when("refuted").then(pl.lit("refuted")).otherwise(pl.lit("supported")),
+        finalizer_used=pl.lit(value=False),
+    )  # fmt: skip
+    traces = traces.with_columns(trace_id=pl.format("{}/{}/{}", "pool", "example_id", "sample_index"))
+    gold = collect(log.scan("examples", ["example_id", "gold_error"]), log)
+    traces = traces.join(gold, on="example_id").with_columns(correct=pl.col("refuted") == pl.col("gold_error"))
+    tables = log_tables(log) | {"traces": traces.drop("refuted", "gold_error")}
+    return write_log(folder, name="texts", tables=tables)
+
+
 def test_a_pool_without_revisions_is_compared_with_the_system_without_them(tmp_path: Path) -> None:
     """Four texts with an error. The stream of the system refutes t0 and t2, its revision t1; one reply refutes t0.
 
@@ -65,3 +84,24 @@ def test_a_pool_without_revisions_is_compared_with_the_system_without_them(tmp_p
     assert verdict.difference is not None
     assert verdict.difference.estimate == 25
     assert "no revision" in verdict.decided_by
+
+
+def test_without_dev_gains_on_dense_texts_are_over_each_baseline(tmp_path: Path) -> None:
+    """Six texts with an error, three dense, all refuted by the system. `direct` is right on one dense and on all sparse
+    texts, a gain of 2/3 against 0; `search` on all dense and on one sparse text, a gain of 0 against 2/3.
+    """
+    rows = [(f"t{one}", "refuted") for one in range(6)]
+    log = hand_log(
+        tmp_path / "log", rows, ("example_id", "verdict"), gold_error=[True] * 6,
+        density=["dense"] * 3 + ["sparse"] * 3,
+    )  # fmt: skip
+    right = {"direct": (0, 3, 4, 5), "search": (0, 1, 2, 3)}
+    asked = [(pool, f"t{one}", None, one in on) for pool, on in right.items() for one in range(6)]
+    found = report(with_texts(log, tmp_path / "both", asked))
+    (part,) = found.parts
+    gains = {name: contrast(one, *density_groups(part)) for name, one in _gains(part).items()}
+    assert {name: round(float(np.mean(one)), 12) for name, one in gains.items()} == {
+        "Vanilla LLM": round(2 / 3, 12), "LLM + Web Search": round(-2 / 3, 12)
+    }  # fmt: skip
+    questions = {one.question: one for one in findings(part)}
+    assert "over " in questions["is its gain larger on dense texts"].decided_by

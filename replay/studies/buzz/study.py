@@ -225,12 +225,6 @@ class BuzzStudy:
         best = self._most_accurate([one.name for one in there], self.dev_run)
         return there if best is None else [one for one in there if one.name == best]
 
-    def reference(self, group: str) -> System | None:
-        """Returns the one baseline of a backbone that gains are measured against: the best on dev, else here."""
-        there = self.baselines(group)
-        best = self._most_accurate([one.name for one in there], self.run)
-        return next((one for one in there if one.name == best), None)
-
     @staticmethod
     def _most_accurate(names: Sequence[str], run: StudyRun) -> str | None:
         cells = {name: cell.estimate for name in names if (cell := run.cell(name, "accuracy")) is not None}
@@ -240,7 +234,7 @@ class BuzzStudy:
         """Returns how accurate a backbone is on dev without checks; None without dev. Gains over what is least accurate
         on the same texts would be large by luck.
         """
-        direct = self.systems.of(DIRECT, group) or self.reference(group)
+        direct = self.systems.of(DIRECT, group) or next(iter(self.baselines(group)), None)
         cell = None if direct is None else self.dev_run.cell(direct.name, "accuracy")
         return None if cell is None else cell.estimate
 

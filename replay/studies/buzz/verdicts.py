@@ -46,13 +46,11 @@ def baseline_pairs(study: BuzzStudy) -> dict[str, tuple[System, System]]:
 
 
 def _gains(study: BuzzStudy) -> dict[str, Column]:
-    """How much more right the main method is than its baseline on each text (E,), by the backbone's group."""
-    gains = {}
-    for group in study.systems.groups:
-        main, other = study.systems.listening(group), study.reference(group)
-        if main is not None and other is not None and study.run.has(main.name):
-            gains[group] = study.acts(main.name).right - study.acts(other.name).right
-    return gains
+    """How much more right the main method is than each baseline on each text (E,), by the baseline's name."""
+    return {
+        name: study.acts(one.name).right - study.acts(other.name).right
+        for name, (one, other) in baseline_pairs(study).items()
+    }
 
 
 def _zero(values: Column) -> Column:
@@ -73,23 +71,22 @@ def _on_baselines(study: BuzzStudy) -> Iterator[Finding]:
         "does it refute more texts without an error", study.gaps(alarms), f"false alarms, {main} minus", needs
     )
     gains = _gains(study)
-    accuracy = {group: study.accuracy_on_dev(group) for group in gains}
-    order = sorted((group for group in gains if accuracy[group] is not None), key=lambda group: accuracy[group] or 0)
+    by_group = {other.group: other for _, other in pairs.values()}  # on dev one is chosen of each backbone
+    accuracy = {group: at for group in by_group if (at := study.accuracy_on_dev(group)) is not None}
+    order = sorted(accuracy, key=lambda group: accuracy[group])
     weaker = {}
     if len(order) > 1:
-        names = {one.group: one.backbone for one in study.systems.every}
-        key = f"{names[order[0]]} against {names[order[-1]]}"
-        weaker = study.gaps({key: (gains[order[0]], gains[order[-1]])})
+        low, high = by_group[order[0]], by_group[order[-1]]
+        weaker = study.gaps({f"{low.backbone} against {high.backbone}": (gains[low.name], gains[high.name])})
     yield finding_on_any(
         "is its gain larger on the weaker backbone", weaker, "gain on the weaker minus that on the stronger",
         "it needs whole-text verdicts and checks by two backbones, and dev, which says what is weaker",
     )  # fmt: skip
     dense, sparse = density_groups(study)
-    by_density = {group: contrast(gain, dense, sparse) for group, gain in gains.items()}
-    names = {one.group: one.backbone for one in study.systems.every}
+    by_density = {name: contrast(gain, dense, sparse) for name, gain in gains.items()}
     yield finding_on_any(
         "is its gain larger on dense texts",
-        study.gaps({names[group]: (values, _zero(values)) for group, values in by_density.items()}),
+        study.gaps({f"over {name}": (values, _zero(values)) for name, values in by_density.items()}),
         "gain on dense minus that on sparse texts", f"{needs}, and texts of two densities",
     )  # fmt: skip
 
