@@ -105,3 +105,27 @@ def test_without_dev_gains_on_dense_texts_are_over_each_baseline(tmp_path: Path)
     }  # fmt: skip
     questions = {one.question: one for one in findings(part)}
     assert "over " in questions["is its gain larger on dense texts"].decided_by
+
+
+def test_verdicts_on_texts_are_counted_and_timed_as_the_system_is_beside_them(tmp_path: Path) -> None:
+    """Four texts of ten words whose error shows at word 4. The system acts on a claim that names it at 5 (t0) and 6
+    (t3), and on another at 3 (t1): it refutes 3 of 4 and finds 2. The prefixes are refuted at 6 (t0), 8 (t1), 5 (t2).
+
+    Both act on t0, with Δ of 20 and 10 %, and on t1, with 40 and −10 %: a difference of (10 + 50) / 2 = 30 points.
+    """
+    rows = [("t0", 5, "refuted", True), ("t1", 3, "refuted", False), ("t2", 5, "supported", False),
+            ("t3", 6, "refuted", True)]  # fmt: skip
+    log = hand_log(
+        tmp_path / "log", rows, ("example_id", "position", "verdict", "matches_error"), gold_error=[True] * 4
+    )
+    asked = [("prefixes", "t0", 6, True), ("prefixes", "t1", 8, True), ("prefixes", "t2", 5, True),
+             ("prefixes", "t3", 10, False)]  # fmt: skip
+    found = report(with_texts(log, tmp_path / "both", asked))
+    quality, timing = cells(found, "table_7", "method"), cells(found, "timing", "method")
+    assert (at(quality["DIVER",]["refuted"]), at(quality["DIVER",]["found"])) == (75, 50)
+    prefixes = quality["LLM over prefixes",]
+    assert (at(prefixes["refuted"]), prefixes["found"]) == (75, None)
+    assert at(timing["LLM over prefixes",]["gap"]) == pytest.approx(30)
+    assert {name: row["counts"] for (name,), row in timing.items() if name in {"DIVER", "LLM over prefixes"}} == {
+        "DIVER": "a claim that names it", "LLM over prefixes": "any act"
+    }  # fmt: skip

@@ -65,7 +65,8 @@ class Texts:
 @dataclass(frozen=True, eq=False)
 class Acts:
     """What a method did on each text (E,), 0 or 1, NaN where it is not known: it `acted`, it is `right` about the text,
-    it `finds` the error (of texts with one), raised a `false_alarm` (of others); `deviation`: Δ where it found it.
+    it `finds` the error (of texts with one), raised a `false_alarm` (of others); `deviation`: Δ where it found it, and
+    `deviation_of_any` where it acted on a text with an error for any reason.
     """
 
     acted: np.ndarray
@@ -74,6 +75,7 @@ class Acts:
     false_alarm: np.ndarray
     position: np.ndarray
     deviation: np.ndarray
+    deviation_of_any: np.ndarray
 
     @property
     def timed(self) -> np.ndarray:
@@ -100,10 +102,11 @@ def acts_of(run: StudyRun, policy: str, texts: Texts, checks: bool) -> Acts:
     """
     acted = (run.texts(policy, "answer") == REFUTED).fill_null(False).to_numpy().astype(float)
     position = np.where(acted == 1, run.values(policy, "position"), np.nan)
+    deviation = np.where(texts.error == 1, texts.deviation(position), np.nan)
     finds = run.values(policy, "found") if checks else np.where(texts.error == 1, acted, np.nan)
     return Acts(
         acted, run.values(policy), finds, np.where(texts.error == 0, acted, np.nan), position,
-        np.where(finds == 1, texts.deviation(position), np.nan),
+        np.where(finds == 1, deviation, np.nan), deviation,
     )  # fmt: skip
 
 

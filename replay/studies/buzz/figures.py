@@ -141,11 +141,16 @@ def _drawn_methods(study: BuzzStudy) -> list[Variant]:
     return sorted(timed_methods(study), key=lambda one: one.name != study.systems.main.name)[:_MOST_PANELS]
 
 
+def _title(one: Variant) -> str:
+    """A method's name, with what its acts are where they name no claim."""
+    return one.name if one.system.checks else f"{one.name}, for any reason"
+
+
 def _deviation_panels(study: BuzzStudy) -> list[tuple[str, list[PlottedCurve]]]:
     lines = []
     for one in _drawn_methods(study):
         cells = [(100 * at, cell) for at, cell in deviation_curve(study, one).items() if cell is not None]
-        lines.append(_curve(one.name, cells))
+        lines.append(_curve(_title(one), cells))
     return [("errors found by Δ", lines)] if lines else []
 
 
@@ -155,13 +160,13 @@ def _acts(study: BuzzStudy) -> list[Buzzes]:
         acts = study.acts(one.name)
         on = (texts.error == 1) & ~np.isnan(acts.position) & ~np.isnan(texts.first) & (texts.length > 0)
         first, position = (values[on] / texts.length[on] for values in (texts.first, acts.position))
-        panels.append(Buzzes(one.name, first, position, acts.finds[on] == 1, int((texts.error == 1).sum())))
+        panels.append(Buzzes(_title(one), first, position, acts.finds[on] == 1, int((texts.error == 1).sum())))
     return panels
 
 
 def _deviations(study: BuzzStudy) -> dict[str, np.ndarray]:
     """Δ of the errors that each method found, by its name."""
-    some = ((one.name, study.acts(one.name)) for one in _drawn_methods(study))
+    some = ((_title(one), study.acts(one.name)) for one in _drawn_methods(study))
     return {name: acts.deviation[acts.timed] for name, acts in some}
 
 

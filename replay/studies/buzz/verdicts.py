@@ -199,9 +199,16 @@ def _on_acting(study: BuzzStudy) -> Iterator[Finding]:
 
 
 def timed_pairs(names: Sequence[str], study: BuzzStudy) -> dict[str, tuple[Column, Column]]:
-    """Returns Δ of methods and of the main one (E,), by the methods' names: where both found the error."""
-    main = study.main_acts
-    return {} if main is None else {name: (study.acts(name).deviation, main.deviation) for name in names}
+    """Returns Δ of methods and of the main one (E,), by the methods' names: where both found the error, beside verdicts
+    on texts where both acted on one for any reason.
+    """
+    main, of_texts = study.main_acts, {one.name for one in study.systems.every if not one.checks}
+    if main is None:
+        return {}
+    sides = {name: (study.acts(name).deviation, main.deviation) for name in names}
+    return sides | {
+        name: (study.acts(name).deviation_of_any, main.deviation_of_any) for name in names if name in of_texts
+    }
 
 
 VERDICTS = findings_sheet(
