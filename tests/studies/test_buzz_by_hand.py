@@ -11,11 +11,13 @@ import pytest
 
 from replay.studies.buzz.acts import contrast
 from replay.studies.buzz.verdicts import _gains, density_groups, findings
+from replay.studies.kit.runs import joint_cells, mean_cells
 from tests.logs import log_tables
 from tests.studies.buzz import report
 from tests.studies.multihop import cells
 from tests.studies.test_buzz_planted import at, planted_stream
 from toolkit.log import Log, collect, write_log
+from toolkit.stats import Settings
 
 
 def test_macro_f1_of_texts_that_all_hold_an_error_is_of_two_labels(tmp_path: Path) -> None:
@@ -129,3 +131,21 @@ def test_verdicts_on_texts_are_counted_and_timed_as_the_system_is_beside_them(tm
     assert {name: row["counts"] for (name,), row in timing.items() if name in {"DIVER", "LLM over prefixes"}} == {
         "DIVER": "a claim that names it", "LLM over prefixes": "any act"
     }  # fmt: skip
+
+
+def test_a_quantity_that_is_0_or_1_everywhere_has_no_limits_of_a_share() -> None:
+    """Ten texts of one call each: their mean is 1 whichever are drawn. Ten yeses of ten are compatible with rates down
+    to 10 / (10 + 1.96²) = 0.722, and ten equal pairs with a difference of shares up to 1.96² / (10 + 1.96²) = 0.278.
+    """
+    ones, unit, settings = np.ones(10), np.arange(10), Settings(resamples=50)
+    z = 1.959964**2
+    share = mean_cells({"found": ones}, unit, settings, 1.0)["found"]
+    calls = mean_cells({"calls": ones}, unit, settings, 1.0, rate=False)["calls"]
+    assert share is not None
+    assert calls is not None
+    assert (share.low, share.high) == (pytest.approx(10 / (10 + z), abs=1e-6), 1)
+    assert (calls.low, calls.high) == (1, 1)
+    pairs = {"pair": (np.full(10, 0.3), np.full(10, 0.3))}
+    assert joint_cells(pairs, unit, settings, 1.0)["pair"].high == pytest.approx(z / (10 + z), abs=1e-6)
+    delta = joint_cells(pairs, unit, settings, 1.0, rate=False)["pair"]
+    assert (delta.low, delta.high) == (0, 0)

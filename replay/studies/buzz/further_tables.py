@@ -57,13 +57,13 @@ def timed_methods(study: BuzzStudy) -> list[Variant]:
 
 def _timing_rows(study: BuzzStudy) -> Iterator[Row]:
     methods, main = timed_methods(study), study.systems.main.name
-    gaps = study.gaps(timed_pairs([one.name for one in methods if one.name != main], study))
+    gaps = study.gaps(timed_pairs([one.name for one in methods if one.name != main], study), rate=False)
     for one in methods:
         acts = study.acts(one.name)
-        timing = acts.timing()
+        shares = {key: values for key, values in acts.timing().items() if key != "deviation"}
         deviation = acts.deviation[acts.timed]
         values: dict[str, Value] = {
-            **study.means(timing),
+            **study.means(shares), **study.means({"deviation": acts.deviation}, rate=False),
             "median": study.run.cell(one.name, "median_deviation", 100) or cell_of(100 * np.median(deviation)),
             "found": float(np.nansum(acts.finds)), "timed": float(acts.timed.sum()),
             "texts": float((study.texts.error == 1).sum()), "gap": gaps.get(one.name),
@@ -121,7 +121,8 @@ BY_DEVIATION = Sheet[BuzzStudy](
 def _cost_rows(study: BuzzStudy) -> Iterator[Row]:
     for one in (*study.methods, *(v for v in study.variants if not v.is_pool)):
         columns = {key: study.run.values(one.name, key) for key, _ in COSTS}
-        means = study.means({key: column for key, column in columns.items() if not np.isnan(column).any()}, 1.0)
+        logged = {key: column for key, column in columns.items() if not np.isnan(column).any()}
+        means = study.means(logged, 1.0, rate=False)
         for key, heading in COSTS:
             column = columns[key]
             if np.isnan(column).all():
@@ -254,7 +255,8 @@ def headroom_cells(study: BuzzStudy, acts: Acts, without: str = "") -> dict[str,
     points of Δ. `without`: the policy whose part is cut from the claims.
     """
     parts = study.claims(study.systems.main, without).headroom_parts(acts, study.acts(BEST))
-    return study.means({"gap": 1 - acts.finds, **parts})
+    timing = study.means({TIMING: parts.pop(TIMING)}, rate=False)
+    return study.means({"gap": 1 - acts.finds, **parts}) | timing
 
 
 def _headroom_rows(study: BuzzStudy) -> Iterator[Row]:
@@ -301,11 +303,13 @@ def _people_rows(study: BuzzStudy) -> Iterator[Row]:
         }  # fmt: skip
         gaps = {
             "gap": study.gaps({0: (mine["system"], mine["any"])}).get(0),
-            "sooner": study.gaps({0: (mine["deviation"], mine["people_deviation"])}).get(0),
+            "sooner": study.gaps({0: (mine["deviation"], mine["people_deviation"])}, rate=False).get(0),
         }
         both = ~np.isnan(mine["deviation"] + mine["people_deviation"])
         values: dict[str, Value] = {
-            "texts": float(on.sum()), "both": float(both.sum()), **gaps, **study.means(mine),
+            "texts": float(on.sum()), "both": float(both.sum()), **gaps,
+            **study.means({key: column for key, column in mine.items() if "deviation" not in key}),
+            **study.means({key: column for key, column in mine.items() if "deviation" in key}, rate=False),
         }  # fmt: skip
         yield Row((name,), None, values, published_people(study.published, name))
 

@@ -200,13 +200,21 @@ class BuzzStudy:
         """Returns the mean of a column of texts (E,) with its interval, times `scale`."""
         return mean_cell(values, self.texts.unit, self.setting.settings, scale)
 
-    def means(self, columns: Mapping[str, np.ndarray], scale: float = 100.0) -> dict[str, IntervalCell | None]:
-        """Returns the mean of each column of texts (E,) with its interval, times `scale`."""
-        return mean_cells(columns, self.texts.unit, self.setting.settings, scale)
+    def means(
+        self, columns: Mapping[str, np.ndarray], scale: float = 100.0, *, rate: bool = True
+    ) -> dict[str, IntervalCell | None]:
+        """Returns the mean of each column of texts (E,) with its interval, times `scale`; `rate`: of yes and no, else
+        of a quantity.
+        """
+        return mean_cells(columns, self.texts.unit, self.setting.settings, scale, rate=rate)
 
-    def gaps(self, pairs: Mapping[Any, tuple[np.ndarray, np.ndarray]], scale: float = 100.0) -> dict[Any, IntervalCell]:
-        """Returns paired differences of columns of texts (E,), times `scale`; limits hold for all at once."""
-        return joint_cells(pairs, self.texts.unit, self.setting.settings, scale)
+    def gaps(
+        self, pairs: Mapping[Any, tuple[np.ndarray, np.ndarray]], scale: float = 100.0, *, rate: bool = True
+    ) -> dict[Any, IntervalCell]:
+        """Returns paired differences of columns of texts (E,), times `scale`; limits hold for all at once. `rate`: of
+        yes and no, else of a quantity.
+        """
+        return joint_cells(pairs, self.texts.unit, self.setting.settings, scale, rate=rate)
 
     # ---- what is chosen on dev ----
 

@@ -193,7 +193,7 @@ def _on_acting(study: BuzzStudy) -> Iterator[Finding]:
     if people is not None and acts is not None:
         correct = np.where(study.texts.error == 1, acts.finds, acts.right)
         right = study.gaps({"any of them": (correct, people.any), "one of them": (correct, people.share)})
-        sooner = study.gaps({"both right": (people.deviation, acts.deviation)})
+        sooner = study.gaps({"both right": (people.deviation, acts.deviation)}, rate=False)
     yield finding_on_any("is it right more often than people", right, "right, minus", needs)
     yield finding_on_any("does it act sooner than people", sooner, "Δ of people minus its own", needs)
 

@@ -139,18 +139,26 @@ def mean_cell(values: np.ndarray, unit: np.ndarray, settings: Settings, scale: f
 
 
 def mean_cells(
-    columns: Mapping[str, np.ndarray], unit: np.ndarray, settings: Settings, scale: float = 100.0
+    columns: Mapping[str, np.ndarray], unit: np.ndarray, settings: Settings, scale: float = 100.0, *, rate: bool = True
 ) -> dict[str, IntervalCell | None]:
-    """Returns the mean of each column (E,) with its interval, times `scale`; None where it has no value."""
+    """Returns the mean of each column (E,) with its interval, times `scale`; None where it has no value. `rate`:
+    whether values are of yes and no, else of a quantity, as a count or Δ, even if that is 0 or 1 everywhere.
+    """
     known = {name: values for name, values in columns.items() if len(values) and not np.isnan(values).all()}
-    means = intervals(known, cluster=unit, settings=settings) if known else {}
+    means = intervals(known, cluster=unit, settings=settings, score=rate) if known else {}
     return {name: cells.interval_cell(means.get(name), scale) for name in columns}
 
 
 def joint_cells(
-    pairs: Mapping[Any, tuple[np.ndarray, np.ndarray]], unit: np.ndarray, settings: Settings, scale: float = 100.0
+    pairs: Mapping[Any, tuple[np.ndarray, np.ndarray]],
+    unit: np.ndarray,
+    settings: Settings,
+    scale: float = 100.0,
+    *,
+    rate: bool = True,
 ) -> dict[Any, IntervalCell]:
     """Returns the paired difference of each pair of columns (E,), times `scale`; their limits hold for all at once.
+    `rate`: as for `mean_cells`.
 
     The p-value of a single difference is at least 2 / (B + 1) of B resamples, and limits leave 0 out where it is below
     1 − level: so there are as many resamples as the level of all together takes.
@@ -161,5 +169,7 @@ def joint_cells(
     level = simultaneous_level([one - other for one, other in known.values()], cluster=unit, settings=settings)
     enough = min(math.ceil(2 / (1 - level)), _MOST_RESAMPLES)
     at_level = replace(settings, level=level, resamples=max(settings.resamples, enough))
-    intervals = {key: paired_interval(*pair, cluster=unit, settings=at_level) for key, pair in known.items()}
+    intervals = {
+        key: paired_interval(*pair, cluster=unit, settings=at_level, score=rate) for key, pair in known.items()
+    }
     return {key: one for key, each in intervals.items() if (one := cells.interval_cell(each, scale)) is not None}

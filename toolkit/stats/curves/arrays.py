@@ -87,12 +87,13 @@ def intervals(
     *,
     cluster: ArrayLike | None = None,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
+    score: bool = True,
 ) -> dict[str, Interval]:
     """The mean of each column (one value an example) with its interval, as `interval` gives it, from one pass over the
     resamples.
     """
     read = {name: _value_column(values, name) for name, values in columns.items()}
-    rates = {name: bool((np.isnan(one) | (one == 0) | (one == 1)).all()) for name, one in read.items()}
+    rates = {name: score and bool((np.isnan(one) | (one == 0) | (one == 1)).all()) for name, one in read.items()}
     means: dict[str, Interval] = {}
     for rate in (True, False):
         alike = {name: one for name, one in read.items() if rates[name] == rate}
@@ -110,10 +111,13 @@ def paired_interval(
     cluster: ArrayLike | None = None,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
     strata: Strata | None = None,
+    score: bool = True,
 ) -> PairedInterval:
     """The mean of `first` minus that of `second` on the same examples, with interval and p-value.
 
-    An example that lacks either value (NaN) is left out of both. `strata`: as for `interval`.
+    An example that lacks either value (NaN) is left out of both. `score`: values from 0 to 1 are shares of what could
+    be, whose few differences get score limits; without, a quantity's limits come from resamples alone. `strata`: as for
+    `interval`.
     """
     one, two = _value_column(first, "first"), _value_column(second, "second")
     if len(one) != len(two):
@@ -121,9 +125,9 @@ def paired_interval(
     missing = np.isnan(one) | np.isnan(two)
     columns = {"first": np.where(missing, np.nan, one), "second": np.where(missing, np.nan, two)}
     result = _paired_result(
-        _summarise_columns(columns, cluster, settings, OutcomeColumn("value", rate=True), strata), "value"
+        _summarise_columns(columns, cluster, settings, OutcomeColumn("value", rate=score), strata), "value"
     )
-    if missing.all() or np.abs(np.stack([one, two])[:, ~missing]).max() > 1:
+    if not score or missing.all() or np.abs(np.stack([one, two])[:, ~missing]).max() > 1:
         return result
     move = np.where(missing, 0.0, one - two)
     if cluster is not None:
