@@ -24,12 +24,12 @@ from replay.studies.buzz.tables import (
     TABLE_7,
     TABLE_8,
     TABLE_9,
-    cell_of,
 )
 from replay.studies.buzz.verdicts import VERDICTS, timed_pairs
 from replay.studies.kit.cells import interval_cell, unlogged_note
 from replay.studies.kit.sheet import Captions, Column, Gap, Row, Sheet, Value, intervals, numbers, with_published, words
 from toolkit.show import IntervalCell, Number, TableColumn
+from toolkit.stats.limits.intervals import quantile_limits
 
 SHARES = (
     ("within_20", "|Δ| ≤ 20 %"), ("within_40", "|Δ| ≤ 40 %"), ("by_20", "Δ ≤ 20 %"), ("by_40", "Δ ≤ 40 %"),
@@ -55,16 +55,24 @@ def timed_methods(study: BuzzStudy) -> list[Variant]:
     return list({one.name: one for one in there}.values())
 
 
+def _median_cell(study: BuzzStudy, acts: Acts) -> IntervalCell:
+    """The median Δ in percent, with limits by the order of its values where texts are independent."""
+    ordered, unit = np.sort(100 * acts.deviation[acts.timed]), study.texts.unit
+    limits: tuple[float | None, float | None] = (None, None)
+    if len(np.unique(unit)) == len(unit):
+        limits = quantile_limits(ordered, 0.5, study.setting.settings.level)
+    return IntervalCell(float(np.median(ordered)), *limits)
+
+
 def _timing_rows(study: BuzzStudy) -> Iterator[Row]:
     methods, main = timed_methods(study), study.systems.main.name
     gaps = study.gaps(timed_pairs([one.name for one in methods if one.name != main], study), rate=False)
     for one in methods:
         acts = study.acts(one.name)
         shares = {key: values for key, values in acts.timing().items() if key != "deviation"}
-        deviation = acts.deviation[acts.timed]
         values: dict[str, Value] = {
             **study.means(shares), **study.means({"deviation": acts.deviation}, rate=False),
-            "median": study.run.cell(one.name, "median_deviation", 100) or cell_of(100 * np.median(deviation)),
+            "median": _median_cell(study, acts),
             "found": float(np.nansum(acts.finds)), "timed": float(acts.timed.sum()),
             "texts": float((study.texts.error == 1).sum()), "gap": gaps.get(one.name),
             "counts": "a claim that names it" if one.system.checks else "any act",

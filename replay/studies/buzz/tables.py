@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,6 @@ from replay.studies.buzz.systems import ONE_SHOT, PREFIXES, match_rules
 from replay.studies.buzz.verdicts import baseline_pairs
 from replay.studies.kit.runs import Pair, StudyRun
 from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers, with_published, words
-from toolkit.show import IntervalCell
 
 DATASET = "data set"
 ACCURACY = intervals("accuracy %", "accuracy", 1)
@@ -334,8 +332,3 @@ TABLE_9 = Sheet[BuzzStudy](
      "rule did. Limits hold for all pairs at once.", _label_lines),
     DATASET, "9",
 )  # fmt: skip
-
-
-def cell_of(value: Any) -> IntervalCell | None:
-    """Returns a plain number as a cell; None where it is not known."""
-    return None if value is None or np.isnan(value) else IntervalCell(float(value))
