@@ -160,3 +160,19 @@ def test_the_median_deviation_has_limits_by_order(tmp_path: Path) -> None:
     assert (median.estimate, median.low, median.high) == (
         pytest.approx(3.5), pytest.approx(1), pytest.approx(6)
     )  # fmt: skip
+
+
+def test_a_clock_moves_acts_and_changes_none(tmp_path: Path) -> None:
+    """A text of ten words whose error shows at word 4. A wrong claim of word 2 is supported after 9 s; the right one of
+    word 5 is refuted after 2 s. At a word a second it acts at word 7: Δ is 30 % of the text, and 10 % where it waits.
+    """
+    rows = [("t0", 0, 2, "supported", False, 9.0), ("t0", 1, 5, "refuted", True, 2.0)]
+    names = ("example_id", "claim", "position", "verdict", "matches_error", "latency_s")
+    log = hand_log(tmp_path / "log", rows, names, gold_error=[True])
+    table = cells(report(log, speed=1.0), "clock", "text")
+    deltas = {name: at(row["deviation"]) for (name,), row in table.items()}
+    assert deltas == pytest.approx({
+        "waits": 10, "0.5 words a second": 20, "1 words a second": 30, "2 words a second": 50
+    })  # fmt: skip
+    assert at(table["1 words a second",]["gap"]) == pytest.approx(20)
+    assert all("found" not in row and "accuracy" not in row for row in table.values())

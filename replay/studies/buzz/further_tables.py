@@ -203,13 +203,20 @@ def _clock_rows(study: BuzzStudy) -> Iterator[Row]:
         return
     gaps = run.differences("deviation", [(name, "waits") for name in names if name != "waits"], 100)
     for name in names:
-        yield Row((name,), None, _sweep_values(study, name) | {"gap": gaps.get((name, "waits"))})
+        values = {key: run.cell(name, key, 100) for key in ("deviation", "within_20", "premature")}
+        yield Row((name,), None, values | {"gap": gaps.get((name, "waits"))})
 
 
 CLOCK = Sheet[BuzzStudy](
     "clock", "What being slow costs", ("text",),
-    (*_ACTING[:5], intervals("mean Δ minus waiting, points", "gap", 1, signed=True)), _clock_rows,
-    ("Where the text goes on, it acts at the words heard when the round of the act is done.",), DATASET, optional=True,
+    (intervals("mean Δ %", "deviation", 1, signed=True), intervals("|Δ| ≤ 20 %, %", "within_20", 1),
+     intervals("Δ < 0, %", "premature", 1), intervals("mean Δ minus waiting, points", "gap", 1, signed=True)),
+    _clock_rows,
+    ("Where the text goes on, it acts at the words heard when the round of the act is done: the word at which that "
+     "round began, and those spoken in the seconds of its claim so far. Claims are taken in the order of their words, "
+     "and none overtakes a slower one: it acts on the same claim at every speed, so errors found, false alarms and "
+     "accuracy are those of a text that waits. Where later rounds of a claim began at later words, the words between "
+     "are counted beside the seconds.",), DATASET, optional=True,
 )  # fmt: skip
 CALIBRATION = Sheet[BuzzStudy](
     "calibration", "Whether confidences tell how often verdicts are right", ("verdicts",),
