@@ -12,6 +12,7 @@ import pytest
 from replay.studies.buzz.acts import contrast
 from replay.studies.buzz.verdicts import _gains, density_groups, findings
 from replay.studies.kit.runs import joint_cells, mean_cells
+from replay.studies.kit.verdicts import Answer
 from tests.logs import log_tables
 from tests.studies.buzz import report
 from tests.studies.multihop import cells
@@ -176,3 +177,19 @@ def test_a_clock_moves_acts_and_changes_none(tmp_path: Path) -> None:
     })  # fmt: skip
     assert at(table["1 words a second",]["gap"]) == pytest.approx(20)
     assert all("found" not in row and "accuracy" not in row for row in table.values())
+
+
+def test_confidences_that_are_right_of_all_verdicts_are_not_off(tmp_path: Path) -> None:
+    """Of 80 verdicts with a confidence of 0.75, 40 supported ones are right and 20 of 40 refutations: 60 of 80 is what
+    they say, a calibration error of 0. Of refutations alone half are right, an error of 25 points, less what
+    luck alone would give.
+    """
+    rows = [(f"t{one}", "supported" if one < 40 else "refuted", 0.75, "supported" if one < 60 else "refuted")
+            for one in range(80)]  # fmt: skip
+    names = ("example_id", "verdict", "confidence", "gold_verdict")
+    (part,) = report(hand_log(tmp_path / "log", rows, names, gold_error=[False] * 80)).parts
+    errors = {name: one.ece.estimate for name, one in part.calibrations}
+    assert errors == pytest.approx({"all verdicts": 0, "refutations": 0.25}, abs=0.01)
+    (verdict,) = (one for one in findings(part) if one.question == "are confidences off by more than luck")
+    assert verdict.answer is Answer.UNDECIDED
+    assert "all verdicts" in verdict.decided_by

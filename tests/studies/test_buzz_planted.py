@@ -120,7 +120,7 @@ REVISES, ROUNDS = "do revisions make it more accurate", "do further rounds make 
 HOPS = "do further rounds help more where claims need more passages"
 PAIRS = f"is {PAPER} as good as every other pair, within 5 points"
 THRESHOLD, SOONER = "does a threshold learnt on dev make it more accurate", "does it act sooner than people"
-RIGHT = "is it right more often than people"
+RIGHT, OFF = "is it right more often than people", "are confidences off by more than luck"
 
 
 @pytest.mark.slow
@@ -168,6 +168,9 @@ def test_a_hasty_system_gains_by_a_threshold_and_confidences_are_off_where_plant
         counts.update((one.question, one.answer) for one in findings(study))
         low = dict(study.calibrations)[ALL_VERDICTS].ece.low
         off += low is not None and low > 0
+        assert {(one.answer is Answer.YES) for one in findings(study) if one.question == OFF} == {
+            low is not None and low > 0
+        }  # fmt: skip
     assert (off <= SEEDS - ENOUGH) if telling else (off >= ENOUGH), off
     assert counts[ALARMS, Answer.YES] >= ENOUGH
     for question in (BEATS, RIGHT):

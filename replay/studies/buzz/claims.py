@@ -141,9 +141,13 @@ def judged_verdicts(claims: Claims) -> pl.DataFrame:
 
 
 def calibrations(claims: Claims, settings: Settings) -> Iterator[tuple[str, ClusteredCalibration]]:
-    """Yields how well confidences say whether verdicts are right, of all verdicts and of refutations alone."""
+    """Yields how well confidences say whether verdicts are right, of all verdicts and of refutations alone; of these
+    only, where no other is judged.
+    """
     judged = judged_verdicts(claims)
-    for name, rows in ((ALL_VERDICTS, judged), (REFUTATIONS, judged.filter(pl.col("verdict") == "refuted"))):
+    refutations = judged.filter(pl.col("verdict") == "refuted")
+    every = judged if len(refutations) < len(judged) else judged.clear()
+    for name, rows in ((ALL_VERDICTS, every), (REFUTATIONS, refutations)):
         units = claims.texts.frame.select("example_id", resampled=pl.Series(claims.texts.unit))
         joined = rows.join(units, on="example_id", maintain_order="left")
         if len(joined):

@@ -228,7 +228,8 @@ CALIBRATION = Sheet[BuzzStudy](
      intervals("calibration error", "ece", 3, value=lambda one: interval_cell(one.ece))),
     lambda study: (Row((name,), one) for name, one in study.calibrations),
     ("Of decided claims: a verdict is right by the claim's own label, a refutation else by whether the claim names the "
-     "error. Intervals by text.",),
+     "error. Intervals by text, each by itself. Refutations are selected by their verdict: confidences that are right "
+     "of all verdicts need not be right of these, so the question is asked of all.",),
     DATASET, optional=True,
 )  # fmt: skip
 

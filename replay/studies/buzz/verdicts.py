@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from replay.studies.buzz.acts import contrast
+from replay.studies.buzz.claims import ALL_VERDICTS
 from replay.studies.buzz.study import NO_REVISION, ONE_ROUND, PAPER, BuzzStudy
 from replay.studies.buzz.systems import NO_FILTER, ONE_SHOT, System
 from replay.studies.kit.verdicts import (
@@ -166,11 +167,12 @@ def _on_rules(study: BuzzStudy) -> Iterator[Finding]:
     yield finding_on_any("does a threshold learnt on dev make it more accurate", gaps, ACCURACY, needs)
     errors = {
         name: IntervalCell(one.ece.estimate, one.ece.low, one.ece.high).scaled(100)
-        for name, one in study.calibrations if one.ece is not None and one.ece.estimate is not None
+        for name, one in study.calibrations
+        if name == ALL_VERDICTS and one.ece is not None and one.ece.estimate is not None
     }  # fmt: skip
     yield finding_on_any(
         "are confidences off by more than luck", errors, "calibration error",
-        "it needs confidences from 0 to 1 of claims with a label",
+        "it needs confidences from 0 to 1 of supported and refuted claims with a label",
     )  # fmt: skip
 
 
