@@ -193,3 +193,24 @@ def test_confidences_that_are_right_of_all_verdicts_are_not_off(tmp_path: Path) 
     (verdict,) = (one for one in findings(part) if one.question == "are confidences off by more than luck")
     assert verdict.answer is Answer.UNDECIDED
     assert "all verdicts" in verdict.decided_by
+
+
+def test_differences_to_people_hold_for_all_seasons_at_once(tmp_path: Path) -> None:
+    """Sixty texts with an error, of two seasons, all found. Somebody found 10 of 30 in one season and 20 of 30 in the
+    other: the system gains 20 / 30 and 10 / 30, in all 30 / 60. Limits of three rows are wider than those of one.
+    """
+    seasons = ["2024"] * 30 + ["2025"] * 30
+    right = [[number % 3 == 0 or (number >= 30 and number % 3 == 1)] for number in range(60)]
+    rows = [(f"t{one}", "refuted", True) for one in range(60)]
+    log = hand_log(
+        tmp_path / "log", rows, ("example_id", "verdict", "matches_error"), gold_error=[True] * 60, season=seasons,
+        human_positions=[[6]] * 60, human_corrects=right,
+    )  # fmt: skip
+    found = report(log, resamples=400)
+    table = {name: row["gap"] for (name,), row in cells(found, "people", "group").items()}
+    gains = {name: cell.estimate for name, cell in table.items()}
+    assert gains == pytest.approx({"all": 50, "2024": 100 * 20 / 30, "2025": 100 * 10 / 30})
+    (part,) = found.parts
+    alone = part.gaps({0: (part.main_acts.finds, part.people.any)})[0]
+    assert table["all"].low < alone.low
+    assert table["all"].high > alone.high

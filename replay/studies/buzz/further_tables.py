@@ -308,24 +308,22 @@ def _people_rows(study: BuzzStudy) -> Iterator[Row]:
         return
     right = np.where(texts.error == 1, acts.finds, acts.right)
     wins = wins_of(texts, acts)
-    groups = {"all": people.there} | {name: on & people.there for name, on in texts.groups(study.setting.by).items()}
+    there = {"all": people.there} | {name: on & people.there for name, on in texts.groups(study.setting.by).items()}
+    groups = {name: on for name, on in there.items() if on.any()}
+    columns = {"any": people.any, "share": people.share, "system": right, "wins": wins}
+    deltas = {"people_deviation": people.deviation, "deviation": acts.deviation}
+    mine, timed = (
+        {name: {key: np.where(on, column, np.nan) for key, column in some.items()} for name, on in groups.items()}
+        for some in (columns, deltas)
+    )
+    gaps = study.gaps({name: (mine[name]["system"], mine[name]["any"]) for name in groups})
+    sooner = {name: (timed[name]["deviation"], timed[name]["people_deviation"]) for name in groups}
+    later = study.gaps(sooner, rate=False)
     for name, on in groups.items():
-        if not on.any():
-            continue
-        mine = {
-            key: np.where(on, column, np.nan)
-            for key, column in (("any", people.any), ("share", people.share), ("system", right), ("wins", wins),
-                                ("people_deviation", people.deviation), ("deviation", acts.deviation))
-        }  # fmt: skip
-        gaps = {
-            "gap": study.gaps({0: (mine["system"], mine["any"])}).get(0),
-            "sooner": study.gaps({0: (mine["deviation"], mine["people_deviation"])}, rate=False).get(0),
-        }
-        both = ~np.isnan(mine["deviation"] + mine["people_deviation"])
+        both = ~np.isnan(timed[name]["deviation"] + timed[name]["people_deviation"])
         values: dict[str, Value] = {
-            "texts": float(on.sum()), "both": float(both.sum()), **gaps,
-            **study.means({key: column for key, column in mine.items() if "deviation" not in key}),
-            **study.means({key: column for key, column in mine.items() if "deviation" in key}, rate=False),
+            "texts": float(on.sum()), "both": float(both.sum()), "gap": gaps.get(name), "sooner": later.get(name),
+            **study.means(mine[name]), **study.means(timed[name], rate=False),
         }  # fmt: skip
         yield Row((name,), None, values, published_people(study.published, name))
 
@@ -344,7 +342,8 @@ PEOPLE = Sheet[BuzzStudy](
     ("someone right: as a show counts, the earliest right answer. The system is right where it finds the error, or "
      "does not act on a text without one. Δ is of the earliest right answer; differences of Δ where both are right. "
      "Expected wins, of texts with an error: the share of people who were not right before it, 0 where it does not "
-     "find it. The paper does not print its own Δ beside that of people.",),
+     "find it. Limits of differences hold for all groups at once. The paper does not print its own Δ beside that of "
+     "people.",),
     DATASET, optional=True,
 )  # fmt: skip
 CASES = Sheet[BuzzStudy](

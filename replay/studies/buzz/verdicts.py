@@ -216,7 +216,8 @@ def timed_pairs(names: Sequence[str], study: BuzzStudy) -> dict[str, tuple[Colum
 VERDICTS = findings_sheet(
     findings,
     ("Differences are in points. Limits hold at once for all that a question is asked of: yes where some are above 0 "
-     "and none below. A question with a margin: yes where the limits rule out a larger loss.",
+     "and none below; those of a table, for all its rows: the same difference may have others there. A question with a "
+     "margin: yes where the limits rule out a larger loss.",
      "Intervals are over texts, not over runs of the models: a log has one run."),
     "data set",
 )  # fmt: skip
