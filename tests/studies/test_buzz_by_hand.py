@@ -214,3 +214,14 @@ def test_differences_to_people_hold_for_all_seasons_at_once(tmp_path: Path) -> N
     alone = part.gaps({0: (part.main_acts.finds, part.people.any)})[0]
     assert table["all"].low < alone.low
     assert table["all"].high > alone.high
+
+
+def test_a_log_of_errors_alone_says_what_needs_texts_without_one(tmp_path: Path) -> None:
+    rows = [(f"t{one}", "refuted") for one in range(4)]
+    log = hand_log(tmp_path / "log", rows, ("example_id", "verdict"), gold_error=[True] * 4)
+    found = report(with_texts(log, tmp_path / "both", [("direct", f"t{one}", None, True) for one in range(4)]))
+    (part,) = found.parts
+    reasons = {one.question: one.why for one in findings(part)}
+    assert reasons["does it refute more texts without an error"] == "it needs texts without an error"
+    assert any("no text without an error" in line for line in found.lead)
+    assert any("frontier" in line and "with and without an error" in line for line in found.lead)

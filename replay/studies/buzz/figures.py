@@ -182,6 +182,7 @@ def _part_differences(study: BuzzStudy) -> Collection[Any]:
 
 
 _NO_PLACE = "no `gold_position` or `length` of texts, or no error was found"
+_NO_SETTING = "no setting could be replayed"
 FIGURES: Figures = {
     "figure_1": StudyFigure(
         "Texts as they unfold", lambda study: study.cases.cases, _texts_figure, "no text for any rule"
@@ -189,7 +190,7 @@ FIGURES: Figures = {
     "frontier": StudyFigure(
         "Errors found against false alarms", _frontier_panels,
         partial(curves_figure, x="false alarms, %", y="errors found, %", doubling=False),
-        "no setting could be replayed",
+        lambda study: "it needs texts with and without an error" if study.texts.one_label else _NO_SETTING,
     ),
     "by_deviation": StudyFigure(
         "Errors found by Δ", _deviation_panels,

@@ -353,6 +353,10 @@ class BuzzStudy:
             yield "no verdicts on whole texts: tables 1, 2 and 7 have no baseline"
         for lacking, what in (
             (np.isnan(texts.error).all(), "no `gold_error`: nothing is right or wrong"),
+            (texts.one_label and (texts.error == 1).any(),
+             "no text without an error: false alarms and figure `frontier` are left out"),
+            (texts.one_label and (texts.error == 0).any(),
+             "no text with an error: errors found and figure `frontier` are left out"),
             ("hops" not in texts.frame.columns, "no `hops` of examples: table 5 is left out"),
             (np.isnan(texts.first).all() or np.isnan(texts.length).all(),
              "no `gold_position` or `length`: timing, the frontier's Δ and the clock are left out"),

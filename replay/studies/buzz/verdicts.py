@@ -69,8 +69,9 @@ def _on_baselines(study: BuzzStudy) -> Iterator[Finding]:
         for name, (one, other) in pairs.items()
     }
     yield finding_on_any(
-        "does it refute more texts without an error", study.gaps(alarms), f"false alarms, {main} minus", needs
-    )
+        "does it refute more texts without an error", study.gaps(alarms), f"false alarms, {main} minus",
+        needs if not alarms or (study.texts.error == 0).any() else "it needs texts without an error",
+    )  # fmt: skip
     gains = _gains(study)
     by_group = {other.group: other for _, other in pairs.values()}  # on dev one is chosen of each backbone
     accuracy = {group: at for group in by_group if (at := study.accuracy_on_dev(group)) is not None}
