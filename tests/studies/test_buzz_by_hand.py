@@ -225,3 +225,22 @@ def test_a_log_of_errors_alone_says_what_needs_texts_without_one(tmp_path: Path)
     assert reasons["does it refute more texts without an error"] == "it needs texts without an error"
     assert any("no text without an error" in line for line in found.lead)
     assert any("frontier" in line and "with and without an error" in line for line in found.lead)
+
+
+def test_ties_on_dev_are_counted(tmp_path: Path) -> None:
+    """On two texts of dev the three rules of revision do alike, as there are no revisions, and so do the twelve
+    thresholds, as no confidence is logged and a lacking one counts as 1.
+    """
+    rows = [(f"t{one}", "refuted") for one in range(4)]
+    log = hand_log(
+        tmp_path / "log", rows, ("example_id", "verdict"), gold_error=[True] * 4, split=["dev", "dev", "test", "test"]
+    )
+    found = report(log)
+    (part,) = found.parts
+    assert (part.pair_choice.name, part.pair_choice.ties, part.pair_choice.texts) == ("CE-1 + REV-1", 3, 2)
+    reasons = {one.question.partition(",")[0]: one.why for one in findings(part)}
+    assert reasons["does the pair chosen on dev beat CE-1 + REV-1"].endswith(
+        "on 2 texts, the first of 3 that are equally accurate there"
+    )
+    assert "the first of 12" in reasons["does a threshold learnt on dev make it more accurate"]
+    assert found.record["equal_on_dev"] == {"pair": 3, "threshold": 12}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from replay.data.conditions import (
     report_condition,
 )
 from replay.data.contents import Contents, read_contents
-from replay.kinds.buzz import BestBuzz, Buzz
+from replay.kinds.buzz import CLOSE, BestBuzz, Buzz
 from replay.policies.base import Policy
 from replay.studies.buzz.acts import Acts, Texts, acts_of
 from replay.studies.buzz.cases import Cases, choose_cases
@@ -29,6 +29,7 @@ from replay.studies.buzz.published import WORK
 from replay.studies.buzz.systems import DIRECT, System, Systems, policy_of, read_systems, scored_pools
 from replay.studies.kit.published import PublishedDataset, published_name
 from replay.studies.kit.runs import StudyRun, joint_cells, mean_cell, mean_cells, replay_covered_policies
+from toolkit.errors import counted
 from toolkit.log import Log
 from toolkit.show import IntervalCell
 from toolkit.stats import Settings
@@ -89,6 +90,23 @@ class Variant:
     def row(self) -> str:
         """What rows of one backbone call it."""
         return self.system.row if self.is_pool else self.label
+
+
+@dataclass(frozen=True)
+class DevChoice:
+    """The policy that was most accurate on dev, the first of `ties` that are equally so there, on so many `texts`; no
+    `name` without dev.
+    """
+
+    name: str | None = None
+    ties: int = 0
+    texts: int = 0
+
+    @property
+    def among(self) -> str:
+        """Among which policies it was chosen, in words after its name."""
+        where = f"on {counted(self.texts, 'text')}"
+        return where if self.ties < 2 else f"{where}, the first of {self.ties} that are equally accurate there"
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,6 +256,14 @@ class BuzzStudy:
         cells = {name: cell.estimate for name in names if (cell := run.cell(name, "accuracy")) is not None}
         return max(cells, key=lambda name: cells[name]) if cells else None
 
+    def _choice_on_dev(self, policies: Iterable[Policy]) -> DevChoice:
+        names, run = [one.name for one in policies], self.dev_run
+        best = self._most_accurate(names, run)
+        if best is None:
+            return DevChoice()
+        cells = {name: cell.estimate for name in names if (cell := run.cell(name, "accuracy")) is not None}
+        return DevChoice(best, sum(one > cells[best] - CLOSE for one in cells.values()), len(run.ids))
+
     def accuracy_on_dev(self, group: str) -> float | None:
         """Returns how accurate a backbone is on dev without checks; None without dev. Gains over what is least accurate
         on the same texts would be large by luck.
@@ -261,10 +287,10 @@ class BuzzStudy:
         """The run of every pair of rules of extraction and revision."""
         return self._replay(self._pair_policies)
 
-    @property
-    def chosen_pair(self) -> str | None:
-        """The pair that was most accurate on dev; None without dev."""
-        return self._most_accurate([one.name for one in self._pair_policies], self.dev_run)
+    @cached_property
+    def pair_choice(self) -> DevChoice:
+        """The pair that was most accurate on dev."""
+        return self._choice_on_dev(self._pair_policies)
 
     # ---- thresholds, caps, and a text that does not wait ----
 
@@ -298,12 +324,16 @@ class BuzzStudy:
         there = self._swept[key].items()
         return {value: policy.name for value, policy in there if self.sweep.has(policy.name)}
 
+    @cached_property
+    def threshold_choice(self) -> DevChoice:
+        """The policy of the confidence from which on refutations count that was most accurate on dev."""
+        return self._choice_on_dev(self._swept["confidence"].values())
+
     @property
     def learnt_threshold(self) -> float | None:
-        """The confidence from which on refutations count that was most accurate on dev; None without dev."""
-        policies = self._swept["confidence"]
-        best = self._most_accurate([one.name for one in policies.values()], self.dev_run)
-        return next((value for value, one in policies.items() if one.name == best), None)
+        """The confidence of `threshold_choice`; None without dev."""
+        policies = self._swept["confidence"].items()
+        return next((value for value, one in policies if one.name == self.threshold_choice.name), None)
 
     # ---- claims, people, cases ----
 

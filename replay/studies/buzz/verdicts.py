@@ -148,13 +148,13 @@ def _on_parts(study: BuzzStudy) -> Iterator[Finding]:
 
 def _on_rules(study: BuzzStudy) -> Iterator[Finding]:
     """Answers which rules of extraction and revision are best, and whether a threshold helps."""
-    margin, chosen, rivals = study.setting.margin, study.chosen_pair, []
+    margin, chosen, rivals = study.setting.margin, study.pair_choice.name, []
     rivals = [name for name in study.pairs.policies if name != PAPER]
     question = f"is {PAPER} as good as every other pair, within {100 * margin:g} points"
     cells = study.pairs.differences(ACCURACY, [(PAPER, name) for name in rivals], 100)
     yield _finding_on_losses(question, {name: cell for (_, name), cell in cells.items()}, margin, study)
     better = study.pairs.differences(ACCURACY, [(chosen, PAPER)], 100) if chosen not in (None, PAPER) else {}
-    needs = "no dev split" if chosen is None else f"dev chooses {PAPER}"
+    needs = "no dev split" if chosen is None else f"dev chooses {PAPER} {study.pair_choice.among}"
     yield finding_on_any(
         f"does the pair chosen on dev beat {PAPER}", {str(chosen): cell for cell in better.values()}, ACCURACY, needs
     )
@@ -164,7 +164,7 @@ def _on_rules(study: BuzzStudy) -> Iterator[Finding]:
     if threshold and threshold in names:
         pair = names[threshold], names[0.0]
         gaps = {f"from {threshold:g} on": cell for cell in study.sweep.differences(ACCURACY, [pair], 100).values()}
-    needs = "no dev split" if threshold is None else "dev chooses no threshold"
+    needs = "no dev split" if threshold is None else f"dev chooses no threshold {study.threshold_choice.among}"
     yield finding_on_any("does a threshold learnt on dev make it more accurate", gaps, ACCURACY, needs)
     errors = {
         name: IntervalCell(one.ece.estimate, one.ece.low, one.ece.high).scaled(100)
