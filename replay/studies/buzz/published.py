@@ -31,11 +31,14 @@ def _backbone_key(backbone: str) -> str | None:
 
 
 def _cells(row: PublishedRow, dataset: str, *infixes: str) -> PublishedRow:
-    """The cells of a data set in a published row: a percentage under `pct`, a score under `score`."""
+    """The cells of a data set in a published row: a percentage under `pct`, one that is called accuracy under
+    `accuracy_pct`, a score under `score`.
+    """
     prefix, out = _PREFIX.get(dataset, "-"), dict[str, Any]()
     for key, value in row.items():
         if key.startswith(prefix) and value is not None and all(one in key for one in infixes):
-            out["score" if key.endswith("score") else "pct"] = value
+            kinds = ("score", "accuracy_pct")
+            out[next((one for one in kinds if key.endswith(one)), "pct")] = value
     return out
 
 
