@@ -14,6 +14,7 @@ from replay.studies.buzz.published import published_fixed
 from replay.studies.buzz.verdicts import _gains, density_groups, findings
 from replay.studies.kit.runs import joint_cells, mean_cells
 from replay.studies.kit.verdicts import Answer
+from tests.errors import refuses
 from tests.logs import log_tables
 from tests.studies.buzz import report
 from tests.studies.multihop import cells
@@ -251,3 +252,12 @@ def test_published_accuracy_stands_beside_accuracy() -> None:
     """The paper heads SAFE's 62.6 on LIAR with accuracy, and 55.1 on FEVEROUS with nothing but the data set."""
     liar, feverous = ({row[1]: row[2] for row in published_fixed(name)}["SAFE"] for name in ("LIAR", "FEVEROUS"))
     assert (liar, feverous) == ({"accuracy_pct": 62.6}, {"pct": 55.1})
+
+
+def test_a_column_that_is_lacking_and_the_system_as_another_are_refused(tmp_path: Path) -> None:
+    log = hand_log(tmp_path / "log", [("t0", "refuted")], ("example_id", "verdict"), gold_error=[True])
+    with refuses("unknown", "`nothing`"):
+        report(log, by="nothing")
+    with refuses("conflict", "`listening`"):
+        report(log, other="listening")
+    report(log, by="season")  # the default

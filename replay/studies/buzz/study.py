@@ -29,7 +29,7 @@ from replay.studies.buzz.published import WORK
 from replay.studies.buzz.systems import DIRECT, System, Systems, policy_of, read_systems, scored_pools
 from replay.studies.kit.published import PublishedDataset, published_name
 from replay.studies.kit.runs import StudyRun, joint_cells, mean_cell, mean_cells, replay_covered_policies
-from toolkit.errors import counted
+from toolkit.errors import ConflictError, UnknownError, argument, counted, suggest
 from toolkit.log import Log
 from toolkit.show import IntervalCell
 from toolkit.stats import Settings
@@ -55,6 +55,8 @@ SWEPT: Mapping[str, Sequence[float]] = {
     "confidence": CONFIDENCES, "patience": (1, 2, 3, 4), "max_claims": (1, 2, 4, 8, 16), "max_rounds": (1, 2, 3),
 }  # fmt: skip
 """Settings of the frontier, by the policy's key."""
+SEASON = "season"
+"""The column of examples that groups of people are told apart by, where the log has it."""
 DEV_RESAMPLES = 200
 """Resamples of what is only chosen on dev."""
 
@@ -70,7 +72,7 @@ class BuzzSetting:
     dev: str | None = None
     pool: str | None = None
     other: str | None = None
-    by: str = "season"
+    by: str = SEASON
     speed: float = 2.5
     margin: float = 0.01
     published: tuple[PublishedDataset, ...] = ()
@@ -406,13 +408,20 @@ class BuzzStudy:
 
 
 def study_log(log: Log, setting: BuzzSetting) -> tuple[BuzzStudy, ...]:
-    """Studies every data set of the reported texts. Raises ThinkbackError where the log has no checks, or where texts
-    are both chosen on and reported.
+    """Studies every data set of the reported texts. Raises ThinkbackError where the log has no checks, no such pool or
+    column, or where texts are both chosen on and reported.
     """
     contents = read_contents(log)
     systems = read_systems(log, contents, setting.pool)
-    if setting.other is not None:
-        contents.pool_of_table("checks", setting.other)
+    if setting.other is not None and contents.pool_of_table("checks", setting.other) == systems.main.pool:
+        raise ConflictError(
+            f"{argument('other')} names `{setting.other}`, the system's own pool: name another of `checks`"
+        )
+    columns = log.columns("examples")
+    if setting.by not in (SEASON, *columns):
+        raise UnknownError(
+            f"{argument('by')} names `{setting.by}`, no column of `examples`; {suggest(setting.by, columns)}"
+        )
     where = setting.where or report_condition(log)
     examples = examples_where(log, where, "dataset")
     dev = _dev_condition(log, setting, examples["example_id"])
