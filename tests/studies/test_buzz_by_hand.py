@@ -261,3 +261,18 @@ def test_a_column_that_is_lacking_and_the_system_as_another_are_refused(tmp_path
     with refuses("conflict", "`listening`"):
         report(log, other="listening")
     report(log, by="season")  # the default
+
+
+def test_a_system_without_a_part_is_not_compared_with_its_whole(tmp_path: Path) -> None:
+    rows = [(f"t{one}", pool, "refuted", True) for one in range(4) for pool in ("listening", "one-shot", "no-filter")]
+    names = ("example_id", "pool", "verdict", "matches_error")
+    log = hand_log(tmp_path / "log", rows, names, gold_error=[True] * 4)
+    found = report(log, pool="one-shot", published="feverous")
+    table = cells(found, "table_3", "variant")
+    assert {name: row["published"] for (name,), row in table.items()} == {
+        "one-shot extraction": 65.3, "one round": None, "no revision": None
+    }  # fmt: skip
+    reasons = {one.question: one.why for one in findings(found.parts[0])}
+    parts = ("does extracting claim by claim name more errors than one reply", "does the filter make it more accurate",
+             "does extracting claim by claim make it more accurate")  # fmt: skip
+    assert {reasons[one] for one in parts} == {"the system is itself without a part: one-shot extraction"}

@@ -26,7 +26,7 @@ from replay.studies.buzz.cases import Cases, choose_cases
 from replay.studies.buzz.claims import EVERY_ROW, Claims, calibrations, read_claims
 from replay.studies.buzz.people import People, read_people
 from replay.studies.buzz.published import WORK
-from replay.studies.buzz.systems import DIRECT, System, Systems, policy_of, read_systems, scored_pools
+from replay.studies.buzz.systems import DIRECT, WITHOUT_PART, System, Systems, policy_of, read_systems, scored_pools
 from replay.studies.kit.published import PublishedDataset, published_name
 from replay.studies.kit.runs import StudyRun, joint_cells, mean_cell, mean_cells, replay_covered_policies
 from toolkit.errors import ConflictError, UnknownError, argument, counted, suggest
@@ -170,9 +170,17 @@ class BuzzStudy:
 
     @cached_property
     def variants(self) -> list[Variant]:
-        """The main system, and what it is without a part: another pool of its backbone, or a policy."""
+        """The main system, and what it is without a part: another pool of its backbone, or a policy. A system that is
+        itself one without a part has no other pool.
+        """
         main = self.systems.main
-        pools = [one for one in self.methods if one.system.checks and one.system.group == main.group]
+        pools = [
+            one for one in self.methods
+            if one.system is main or (
+                one.system.checks and one.system.group == main.group and main.method not in WITHOUT_PART
+                and (one.label in WITHOUT_PART or one.label == main.method)
+            )
+        ]  # fmt: skip
         pools.sort(key=lambda one: one.system is not main)
         policies = [Variant(name, name, main, is_pool=False) for name in (ONE_ROUND, NO_REVISION)]
         return [*pools, *(one for one in policies if self.run.has(one.name))]

@@ -28,6 +28,8 @@ CHECKED: Mapping[str, str] = {
     "sentences": SENTENCES,
 }  # fmt: skip
 """Names of pools of checks -> methods."""
+WITHOUT_PART = (ONE_SHOT, NO_FILTER, SENTENCES)
+"""Methods that are the system without a part."""
 TEXT_METHODS: Mapping[str, str] = {
     "direct": DIRECT, "search": SEARCH, "prefixes": PREFIXES, "hiss": "HiSS", "factcheck-gpt": "FactCheck-GPT",
     "bidev": "BiDeV", "safe": "SAFE", "fire": "FIRE", "qacheck": "QACheck", "programfc": "ProgramFC",

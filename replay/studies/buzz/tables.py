@@ -19,7 +19,7 @@ from replay.studies.buzz.published import (
     published_variant,
 )
 from replay.studies.buzz.study import NO_REVISION, ONE_ROUND, PAPER, BuzzStudy
-from replay.studies.buzz.systems import ONE_SHOT, PREFIXES, match_rules
+from replay.studies.buzz.systems import DIVER, ONE_SHOT, PREFIXES, match_rules
 from replay.studies.buzz.verdicts import baseline_pairs
 from replay.studies.kit.runs import Pair, StudyRun
 from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers, with_published, words
@@ -130,7 +130,9 @@ def _variant_rows(study: BuzzStudy) -> Iterator[Row]:
             "against": {main: "whole", NO_REVISION: NO_REVISION}[pairs[one.name][1]] if one.name in pairs else "",
             **study.means({"found": acts.finds, "false_alarm": acts.false_alarm}),
         }  # fmt: skip
-        yield Row((one.row,), None, values, published_variant(study.published, one.label))
+        is_published = one.is_pool or study.systems.main.method == DIVER
+        published = published_variant(study.published, one.label) if is_published else {}
+        yield Row((one.row,), None, values, published)
 
 
 TABLE_3 = Sheet[BuzzStudy](

@@ -12,7 +12,7 @@ import numpy as np
 from replay.studies.buzz.acts import contrast
 from replay.studies.buzz.claims import ALL_VERDICTS
 from replay.studies.buzz.study import NO_REVISION, ONE_ROUND, PAPER, BuzzStudy
-from replay.studies.buzz.systems import NO_FILTER, ONE_SHOT, System
+from replay.studies.buzz.systems import NO_FILTER, ONE_SHOT, WITHOUT_PART, System
 from replay.studies.kit.verdicts import (
     Answer,
     Finding,
@@ -109,21 +109,23 @@ def density_groups(study: BuzzStudy) -> tuple[Column, Column]:
 
 def _on_parts(study: BuzzStudy) -> Iterator[Finding]:
     """Answers what each part of the main method is worth."""
-    main, groups = study.systems.main.name, study.systems.groups
+    main, groups, method = study.systems.main.name, study.systems.groups, study.systems.main.method
+    unlike = f"the system is itself without a part: {method}" if method in WITHOUT_PART else ""
     coverage = {}
     for group in groups:
         one, other = study.systems.listening(group), study.systems.of(ONE_SHOT, group)
-        if one is not None and other is not None and study.run.has(one.name, other.name):
+        if one is not None and other is not None and not unlike and study.run.has(one.name, other.name):
             sides = [study.claims(each).names_error(stream=True) for each in (one, other)]
             coverage[other.name] = sides[0], sides[1]
     yield finding_on_any(
         "does extracting claim by claim name more errors than one reply", study.gaps(coverage),
-        "errors named, claim by claim minus one reply", "it needs pools of both extractors and `matches_error`",
+        "errors named, claim by claim minus one reply",
+        unlike or "it needs pools of both extractors and `matches_error`",
     )  # fmt: skip
     pairs = {one.label: study.part_pairs[one.name] for one in study.variants if one.name in study.part_pairs}
     parts = {
-        ONE_SHOT: ("does extracting claim by claim make it more accurate", "it needs a pool of one reply"),
-        NO_FILTER: ("does the filter make it more accurate", "it needs a pool without the filter"),
+        ONE_SHOT: ("does extracting claim by claim make it more accurate", unlike or "it needs a pool of one reply"),
+        NO_FILTER: ("does the filter make it more accurate", unlike or "it needs a pool without the filter"),
         NO_REVISION: ("do revisions make it more accurate", "it needs rows of revisions"),
         ONE_ROUND: ("do further rounds make it more accurate", "it needs claims of several rounds"),
     }
