@@ -11,14 +11,16 @@ import pytest
 
 from replay.studies.buzz.acts import contrast
 from replay.studies.buzz.published import published_fixed
+from replay.studies.buzz.study import PAPER, BuzzStudy
+from replay.studies.buzz.systems import DIVER, PREFIXES
 from replay.studies.buzz.verdicts import _gains, density_groups, findings
 from replay.studies.kit.runs import joint_cells, mean_cells
-from replay.studies.kit.verdicts import Answer
+from replay.studies.kit.verdicts import Answer, Finding
 from tests.errors import refuses
 from tests.logs import log_tables
 from tests.studies.buzz import report
 from tests.studies.multihop import cells
-from tests.studies.test_buzz_planted import at, planted_stream
+from tests.studies.test_buzz_planted import ALARMS, DENSE, EXTRACTS, FILTER, NAMES, OFF, THRESHOLD, at, planted_stream
 from toolkit.log import Log, collect, write_log
 from toolkit.stats import Settings
 
@@ -31,6 +33,11 @@ def test_macro_f1_of_texts_that_all_hold_an_error_is_of_two_labels(tmp_path: Pat
         heads = ("backbone", "method")[-len(row) :]
         assert at(cells(found, table, *heads)[row]["macro_f1"]) == expected, table
     assert at(cells(found, "table_9", "extraction", "revision")["CE-1", "REV-1"]["macro_f1"]) == expected
+
+
+def answer_of(part: BuzzStudy, question: str) -> Finding:
+    (answer,) = (one for one in findings(part) if one.question == question)
+    return answer
 
 
 def hand_log(folder: Path, rows: list[tuple[Any, ...]], names: tuple[str, ...], **texts: list[Any]) -> Log:
@@ -84,8 +91,7 @@ def test_a_pool_without_revisions_is_compared_with_the_system_without_them(tmp_p
     one_shot, no_revision = table["one-shot extraction",], table["no revision",]
     assert (one_shot["revises"], one_shot["against"], at(one_shot["gap_accuracy"])) == ("no", "no revision", -25)
     assert (no_revision["against"], at(no_revision["gap_accuracy"])) == ("whole", -25)
-    questions = {one.question: one for one in findings(found.parts[0])}
-    verdict = questions["does extracting claim by claim make it more accurate"]
+    verdict = answer_of(found.parts[0], EXTRACTS)
     assert verdict.difference is not None
     assert verdict.difference.estimate == 25
     assert "no revision" in verdict.decided_by
@@ -108,8 +114,7 @@ def test_without_dev_gains_on_dense_texts_are_over_each_baseline(tmp_path: Path)
     assert {name: round(float(np.mean(one)), 12) for name, one in gains.items()} == {
         "Vanilla LLM": round(2 / 3, 12), "LLM + Web Search": round(-2 / 3, 12)
     }  # fmt: skip
-    questions = {one.question: one for one in findings(part)}
-    assert "over " in questions["is its gain larger on dense texts"].decided_by
+    assert "over " in answer_of(part, DENSE).decided_by
 
 
 def test_verdicts_on_texts_are_counted_and_timed_as_the_system_is_beside_them(tmp_path: Path) -> None:
@@ -130,10 +135,8 @@ def test_verdicts_on_texts_are_counted_and_timed_as_the_system_is_beside_them(tm
     assert (at(quality["DIVER",]["refuted"]), at(quality["DIVER",]["found"])) == (75, 50)
     prefixes = quality["LLM over prefixes",]
     assert (at(prefixes["refuted"]), prefixes["found"]) == (75, None)
-    assert at(timing["LLM over prefixes",]["gap"]) == pytest.approx(30)
-    assert {name: row["counts"] for (name,), row in timing.items() if name in {"DIVER", "LLM over prefixes"}} == {
-        "DIVER": "a claim that names it", "LLM over prefixes": "any act"
-    }  # fmt: skip
+    assert at(timing[PREFIXES,]["gap"]) == pytest.approx(30)
+    assert len({timing[name,]["counts"] for name in (DIVER, PREFIXES)}) == 2
 
 
 def test_a_quantity_that_is_0_or_1_everywhere_has_no_limits_of_a_share() -> None:
@@ -172,12 +175,12 @@ def test_a_clock_moves_acts_and_changes_none(tmp_path: Path) -> None:
     rows = [("t0", 0, 2, "supported", False, 9.0), ("t0", 1, 5, "refuted", True, 2.0)]
     names = ("example_id", "claim", "position", "verdict", "matches_error", "latency_s")
     log = hand_log(tmp_path / "log", rows, names, gold_error=[True])
-    table = cells(report(log, speed=1.0), "clock", "text")
-    deltas = {name: at(row["deviation"]) for (name,), row in table.items()}
-    assert deltas == pytest.approx({
-        "waits": 10, "0.5 words a second": 20, "1 words a second": 30, "2 words a second": 50
-    })  # fmt: skip
-    assert at(table["1 words a second",]["gap"]) == pytest.approx(20)
+    found = report(log, speed=1.0)
+    table, speeds = cells(found, "clock", "text"), found.parts[0].speeds
+    deltas = {speeds[name]: at(row["deviation"]) for (name,), row in table.items()}
+    gaps = {speeds[name]: at(row["gap"]) for (name,), row in table.items() if row["gap"] is not None}
+    assert deltas == pytest.approx({None: 10, 0.5: 20, 1: 30, 2: 50})
+    assert gaps == pytest.approx({0.5: 10, 1: 20, 2: 40})
     assert all("found" not in row and "accuracy" not in row for row in table.values())
 
 
@@ -192,7 +195,7 @@ def test_confidences_that_are_right_of_all_verdicts_are_not_off(tmp_path: Path) 
     (part,) = report(hand_log(tmp_path / "log", rows, names, gold_error=[False] * 80)).parts
     errors = {name: one.ece.estimate for name, one in part.calibrations}
     assert errors == pytest.approx({"all verdicts": 0, "refutations": 0.25}, abs=0.01)
-    (verdict,) = (one for one in findings(part) if one.question == "are confidences off by more than luck")
+    verdict = answer_of(part, OFF)
     assert verdict.answer is Answer.UNDECIDED
     assert "all verdicts" in verdict.decided_by
 
@@ -222,11 +225,10 @@ def test_a_log_of_errors_alone_says_what_needs_texts_without_one(tmp_path: Path)
     rows = [(f"t{one}", "refuted") for one in range(4)]
     log = hand_log(tmp_path / "log", rows, ("example_id", "verdict"), gold_error=[True] * 4)
     found = report(with_texts(log, tmp_path / "both", [("direct", f"t{one}", None, True) for one in range(4)]))
-    (part,) = found.parts
-    reasons = {one.question: one.why for one in findings(part)}
-    assert reasons["does it refute more texts without an error"] == "it needs texts without an error"
-    assert any("no text without an error" in line for line in found.lead)
-    assert any("frontier" in line and "with and without an error" in line for line in found.lead)
+    lacks_pools, lacks_texts = (answer_of(one.parts[0], ALARMS).why for one in (report(log), found))
+    assert lacks_texts != lacks_pools
+    assert any("false alarms" in line for line in found.lead)
+    assert sum("frontier" in line and "without" in line for line in found.lead) == 2
 
 
 def test_ties_on_dev_are_counted(tmp_path: Path) -> None:
@@ -240,11 +242,9 @@ def test_ties_on_dev_are_counted(tmp_path: Path) -> None:
     found = report(log)
     (part,) = found.parts
     assert (part.pair_choice.name, part.pair_choice.ties, part.pair_choice.texts) == ("CE-1 + REV-1", 3, 2)
-    reasons = {one.question.partition(",")[0]: one.why for one in findings(part)}
-    assert reasons["does the pair chosen on dev beat CE-1 + REV-1"].endswith(
-        "on 2 texts, the first of 3 that are equally accurate there"
-    )
-    assert "the first of 12" in reasons["does a threshold learnt on dev make it more accurate"]
+    chosen = f"does the pair chosen on dev beat {PAPER}"
+    assert "first of 3" in answer_of(part, chosen).why
+    assert "first of 12" in answer_of(part, THRESHOLD).why
     assert found.record["equal_on_dev"] == {"pair": 3, "threshold": 12}
 
 
@@ -272,7 +272,6 @@ def test_a_system_without_a_part_is_not_compared_with_its_whole(tmp_path: Path) 
     assert {name: row["published"] for (name,), row in table.items()} == {
         "one-shot extraction": 65.3, "one round": None, "no revision": None
     }  # fmt: skip
-    reasons = {one.question: one.why for one in findings(found.parts[0])}
-    parts = ("does extracting claim by claim name more errors than one reply", "does the filter make it more accurate",
-             "does extracting claim by claim make it more accurate")  # fmt: skip
-    assert {reasons[one] for one in parts} == {"the system is itself without a part: one-shot extraction"}
+    answers = [answer_of(found.parts[0], one) for one in (NAMES, FILTER, EXTRACTS)]
+    assert {one.answer for one in answers} == {Answer.UNASKED}
+    assert all("one-shot" in one.why for one in answers)

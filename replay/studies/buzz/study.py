@@ -106,7 +106,7 @@ class DevChoice:
 
     @property
     def among(self) -> str:
-        """Among which policies it was chosen, in words after its name."""
+        """The texts and the policies that it was chosen on and among, in words after its name."""
         where = f"on {counted(self.texts, 'text')}"
         return where if self.ties < 2 else f"{where}, the first of {self.ties} that are equally accurate there"
 
