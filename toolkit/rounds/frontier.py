@@ -27,7 +27,7 @@ MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def starts_of_equal_runs(values: np.ndarray) -> np.ndarray:
-    """The start of each run of equal values (N,) or rows (N, C) begins."""
+    """The start of each run of equal values (N,) or rows (N, C)."""
     change = values[1:] != values[:-1]
     change = change.any(axis=1) if change.ndim > 1 else change
     return np.flatnonzero(np.concatenate([[True], change]) if len(values) else [])

@@ -29,6 +29,10 @@ _LOOKS = {"supported": (NAVY, "o"), "refuted": (ORANGE, "X"), "not_enough": (SKY
 _MOST_PANELS = 6
 _WORD, _LONGEST_WORD = 5.5, 16
 """Points of the words of a text and of its claims, and the most signs of a word."""
+_TEXTS_NOTE = (
+    "a row for each claim, in the order of extraction, orange where it names the error; the last words also hold the "
+    "revisions"
+)
 _ROW, _LEAST_ROW = 0.15, 0.09
 """Inches of a claim's row, and those below which not every claim's text is written."""
 
@@ -44,12 +48,7 @@ def _texts_figure(cases: Sequence[Case], *, title: str = "", simulated: bool = F
     below = [max((text_width(word, _WORD) for word in _words(case)), default=0.15) for case in cases]
     fixed = sum(below) + 0.4 * len(cases) + 0.2
     row = min(_ROW, max(0.02, (HIGHEST - 1.0 - fixed) / sum(sizes)))
-    note = (
-        "a row for each claim, in the order of extraction, orange where it names the error; the last words also hold "
-    )
-    with on_page(
-        fixed + row * sum(sizes), width, title=title, simulated=simulated, note=f"{note}the revisions"
-    ) as figure:
+    with on_page(fixed + row * sum(sizes), width, title=title, simulated=simulated, note=_TEXTS_NOTE) as figure:
         panels = figure.subplots(len(cases), 1, squeeze=False, gridspec_kw={"height_ratios": sizes})[:, 0]
         for number, (axes, case, rows) in enumerate(zip(panels, cases, claims, strict=True)):
             place = {claim: row for row, claim in enumerate(rows["claim"].unique(maintain_order=True))}

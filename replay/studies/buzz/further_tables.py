@@ -177,11 +177,6 @@ def swept_settings(study: BuzzStudy) -> Iterator[tuple[str, float, str]]:
         yield from ((key, value, name) for value, name in names.items())
 
 
-def _choice_lines(study: BuzzStudy) -> list[str]:
-    choice = study.threshold_choice
-    return [] if choice.name is None else [f"Chosen on dev: {choice.name}, {choice.among}."]
-
-
 def _frontier_rows(study: BuzzStudy) -> Iterator[Row]:
     for key, value, name in swept_settings(study):
         learnt = key == "confidence" and value == study.learnt_threshold
@@ -198,7 +193,7 @@ FRONTIER = Sheet[BuzzStudy](
     (*_ACTING, words("chosen on dev", "chosen")), _frontier_rows,
     ("One setting at a time: the least confidence of a refutation that counts, how many claims must be refuted, claims "
      "of a text, rounds of a claim. It stops at the act, so calls fall with the settings on the same texts alone.",
-     _choice_lines),
+     lambda study: study.threshold_choice.lines),
     DATASET, optional=True,
 )  # fmt: skip
 

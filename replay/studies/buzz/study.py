@@ -110,6 +110,11 @@ class DevChoice:
         where = f"on {counted(self.texts, 'text')}"
         return where if self.ties < 2 else f"{where}, the first of {self.ties} that are equally accurate there"
 
+    @property
+    def lines(self) -> list[str]:
+        """A table's line on it; none without dev."""
+        return [] if self.name is None else [f"Chosen on dev: {self.name}, {self.among}."]
+
 
 @dataclass(frozen=True, eq=False)
 class BuzzStudy:
@@ -258,20 +263,15 @@ class BuzzStudy:
     def baselines(self, group: str) -> list[System]:
         """Returns the baselines of a backbone that the main method is compared with: the best on dev, else each."""
         there = [one for one in self.systems.baselines(group) if self.run.has(one.name)]
-        best = self._most_accurate([one.name for one in there], self.dev_run)
+        best = self._choice_on_dev(there).name
         return there if best is None else [one for one in there if one.name == best]
 
-    @staticmethod
-    def _most_accurate(names: Sequence[str], run: StudyRun) -> str | None:
-        cells = {name: cell.estimate for name in names if (cell := run.cell(name, "accuracy")) is not None}
-        return max(cells, key=lambda name: cells[name]) if cells else None
-
-    def _choice_on_dev(self, policies: Iterable[Policy]) -> DevChoice:
-        names, run = [one.name for one in policies], self.dev_run
-        best = self._most_accurate(names, run)
-        if best is None:
+    def _choice_on_dev(self, policies: Iterable[Policy | System]) -> DevChoice:
+        run = self.dev_run
+        cells = {one.name: cell.estimate for one in policies if (cell := run.cell(one.name, "accuracy")) is not None}
+        if not cells:
             return DevChoice()
-        cells = {name: cell.estimate for name in names if (cell := run.cell(name, "accuracy")) is not None}
+        best = max(cells, key=lambda name: cells[name])
         return DevChoice(best, sum(one > cells[best] - CLOSE for one in cells.values()), len(run.ids))
 
     def accuracy_on_dev(self, group: str) -> float | None:

@@ -304,11 +304,6 @@ TABLE_8 = Sheet[BuzzStudy](
 # ---- rules ----
 
 
-def _choice_lines(study: BuzzStudy) -> list[str]:
-    choice = study.pair_choice
-    return [] if choice.name is None else [f"Chosen on dev: {choice.name}, {choice.among}."]
-
-
 def _pair_rows(study: BuzzStudy) -> Iterator[Row]:
     run, chosen = study.pairs, study.pair_choice.name
     gaps = gap_cells(study, run, {name: (name, PAPER) for name in run.policies if name != PAPER})
@@ -336,6 +331,6 @@ TABLE_9 = Sheet[BuzzStudy](
      "4 passes; REV-2: 15 less the claims; REV-3: one for 4 words, less the claims. CE-3 and REV-3 have no published "
      "numbers, and the paper's choice, CE-1 + REV-1, is best on one of its two data sets; a row without any of ours "
      "needs columns of units. log too short: texts on which the log ended before the "
-     "rule did. Limits hold for all pairs at once.", _choice_lines, _label_lines),
+     "rule did. Limits hold for all pairs at once.", lambda study: study.pair_choice.lines, _label_lines),
     DATASET, "9",
 )  # fmt: skip

@@ -210,9 +210,10 @@ def timed_pairs(names: Sequence[str], study: BuzzStudy) -> dict[str, tuple[Colum
     main, of_texts = study.main_acts, {one.name for one in study.systems.every if not one.checks}
     if main is None:
         return {}
-    sides = {name: (study.acts(name).deviation, main.deviation) for name in names}
-    return sides | {
-        name: (study.acts(name).deviation_of_any, main.deviation_of_any) for name in names if name in of_texts
+    sides = {name: (study.acts(name), main) for name in names}
+    return {
+        name: (one.deviation_of_any, other.deviation_of_any) if name in of_texts else (one.deviation, other.deviation)
+        for name, (one, other) in sides.items()
     }
 
 

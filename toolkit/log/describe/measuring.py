@@ -223,15 +223,15 @@ def _read_columns(log: Log, table: str, columns: tuple[str, ...], here: pl.Expr)
 def _example_sizes(groups: TraceGroups) -> pl.DataFrame:
     """The number of examples by pool, action and size (traces per example), with sums over their traces."""
     tokens = ("prompt_tokens", "completion_tokens")
-    first = np.diff(groups.kind, prepend=-1) | np.diff(groups.example, prepend=-1)  # of an example's revisions
-    start = groups.start[first != 0]
+    first = (np.diff(groups.kind, prepend=-1) != 0) | (np.diff(groups.example, prepend=-1) != 0)  # of an example's
+    start = groups.start[first]
 
     def total(column: str | pl.Expr) -> np.ndarray:
         values = groups.frame.select(pl.col(column) if isinstance(column, str) else column).to_series()
         return np.add.reduceat(values.cast(pl.Int64).fill_null(0).to_numpy(), start)
 
     sizes = pl.DataFrame({
-        "kind": groups.kind[first != 0],
+        "kind": groups.kind[first],
         "size": np.diff(start, append=groups.frame.height),
         "read": total(pl.col("answer").is_not_null()),
         "valid": total("valid"),

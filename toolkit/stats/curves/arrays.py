@@ -90,7 +90,7 @@ def intervals(
     score: bool = True,
 ) -> dict[str, Interval]:
     """The mean of each column (one value an example) with its interval, as `interval` gives it, from one pass over the
-    resamples.
+    resamples. `score`: as for `interval`.
     """
     read = {name: _value_column(values, name) for name, values in columns.items()}
     rates = {name: score and bool((np.isnan(one) | (one == 0) | (one == 1)).all()) for name, one in read.items()}

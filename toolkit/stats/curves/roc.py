@@ -21,15 +21,14 @@ GATHER_BYTES = 64 * 2**20
 """Traces' resampled weights held at once."""
 
 
-def _scored_and_judged(scores: ArrayLike, correct: ArrayLike, group: ArrayLike | None
+def _scored_and_judged(scores: ArrayLike, correct: ArrayLike, number: Ints | None
           ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64]]:  # fmt: skip
-    """Scores, verdicts (right or wrong) and example numbers of the traces with both a score and a judgement."""
+    """Scores, verdicts (right or wrong) and example numbers of the traces with both a score and a judgement. number:
+    of each trace's example; None: all of one.
+    """
     score = np.asarray(scores, np.float64)
     right = np.asarray(correct, np.float64)
-    if group is None:
-        number = np.zeros(len(score), np.int64)
-    else:
-        number = _codes(group)
+    number = np.zeros(len(score), np.int64) if number is None else number
     if not len(score) == len(right) == len(number):
         raise MismatchError(
             f"`scores` ({len(score)}), `correct` ({len(right)}) and `group` ({len(number)}) differ in length"
@@ -116,7 +115,7 @@ def auc_intervals(
     drawn. Work grows with traces × resamples: about 2 s for 37,000
     traces and 10,000 resamples on two cores. Examples without a scored and judged trace are left out beforehand.
     """
-    score, right, number = _scored_and_judged(scores, correct, group)
+    score, right, number = _scored_and_judged(scores, correct, None if group is None else _codes(group))
     known = ~np.isnan(np.asarray(scores, np.float64)) & ~np.isnan(np.asarray(correct, np.float64))
     units = unit_numbers(number if cluster is None else np.asarray(cluster)[known])
     examples, first = np.unique(number, return_index=True)
