@@ -107,15 +107,8 @@ def _draw_heat_map(axes: Axes, panel: Heat, low: float, high: float, decimals: i
         axes.text(j, i, "–", ha="center", va="center", fontsize=SMALL, color=GREY)
     for i, j in np.argwhere(~np.isnan(values)) if decimals is not None else ():
         color = readable_on(tuple(image.to_rgba(values[i, j])))
-        axes.text(
-            j,
-            i,
-            rounded_text(values[i, j], decimals or 0, grouped=False),
-            ha="center",
-            va="center",
-            fontsize=SMALL,
-            color=color,
-        )
+        number = rounded_text(values[i, j], decimals or 0, grouped=False)
+        axes.text(j, i, number, ha="center", va="center", fontsize=SMALL, color=color)
     if panel.marked_cell is not None:
         place = panel.marked_cell[0] - 0.44, panel.marked_cell[1] - 0.44
         axes.add_patch(Rectangle(place, 0.88, 0.88, fill=False, edgecolor="white", linewidth=2.4))

@@ -28,12 +28,12 @@ function placedNames(marks, all, plot, lines) {
   let keyed = 0;
   const free = (mark, text, clear) => {
     const width = wide(text) + 4;
+    const taken = [...boxes, ...(clear ? lines : [])];
     for (const away of AWAY) {
       for (const side of SIDES) {
         const box = boxAt(mark, width, side, away);
         const own = farFrom(box, mark.x, mark.y);
         const inside = box.left >= 0 && box.right <= plot.width && box.top >= 0 && box.bottom <= plot.height;
-        const taken = [...boxes, ...(clear ? lines : [])];
         if (inside && !taken.some((one) => overlap(one, box)) && all.every((one) => one === mark
           || farFrom(box, one.x, one.y) > Math.max(own + 1, one.r))) return box;
       }
