@@ -142,9 +142,9 @@ def _raising_handler(error: BaseException) -> Callable[[int, FrameType | None], 
             return  # it ends already
         if waited < IMPORTS_S and (_is_importing(frame) or _called_by_rust(frame)):
             waited += SOON_S
-            _send_later(number, SOON_S)
+            _send_signal_later(number, SOON_S)
             return
-        _send_later(number, PATIENCE_S)
+        _send_signal_later(number, PATIENCE_S)
         _came.append(error)
         raise error
 
@@ -173,10 +173,10 @@ def _send_again(lost: UnraisableHookArgs) -> None:
     if (sent := signals.get(lost.exc_type)) is None:
         sys.__unraisablehook__(lost)
     else:
-        _send_later(sent, SOON_S)
+        _send_signal_later(sent, SOON_S)
 
 
-def _send_later(number: int, after_s: float) -> None:
+def _send_signal_later(number: int, after_s: float) -> None:
     """Sends a signal after some seconds by the system's timer, as the module for threads may be being imported."""
     import signal
 

@@ -74,7 +74,9 @@ def described(command: str, argument: str) -> Described:
     return Described(**{"help": "", **{key: value for line in lines for key, value in line.items()}})
 
 
-def takes(*functions: str, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_arguments_of(
+    *functions: str, without: Sequence[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A decorator that adds the arguments of library functions (`module:name`) to a command that has `**given`.
 
     A dataclass has its fields for arguments. Not taken are those of `without`, nor those that the command has itself.

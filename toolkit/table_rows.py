@@ -9,6 +9,14 @@ import numpy as np
 import polars as pl
 
 
+def starts_of_equal_runs(*keys: np.ndarray) -> np.ndarray:
+    """The start (G,) of each run of rows that are equal in every key (N,)."""
+    change = keys[0][1:] != keys[0][:-1]
+    for key in keys[1:]:
+        change |= key[1:] != key[:-1]
+    return np.flatnonzero(np.concatenate([[True], change]) if len(keys[0]) else [])
+
+
 @dataclass(frozen=True)
 class TableRows:
     """The R rows of a pool in a further table, such as `rounds`, sorted by example, then by the table's other keys."""

@@ -51,7 +51,7 @@ class AnnotationPlan:
     idle: tuple[TraceSignal, ...] = ()
 
     @property
-    def traces(self) -> int:
+    def missing_rows(self) -> int:
         """The number of missing rows: for each signal the traces that lack it, added up."""
         return sum(one.traces.height for one in self.todo)
 

@@ -166,7 +166,7 @@ def _read_um_actually(request: ReadRequest) -> LoadedDataSet:
         length = len(statement.split())
         position = _position(row, "position", row.values.get("position"), length)
         if error is None and position is not None:
-            raise row.column_error("position", "is of an error, and there is none")
+            raise row.column_error("position", "counts the words of an error, and the statement has none: write null")
         name = row.values.get("id")
         season = row.values.get("season")
         rows.append({
@@ -218,7 +218,7 @@ def _claims(name: str, published_by: str, files: Mapping[str, Sequence[str]]) ->
 
 UM_ACTUALLY = DataSet(
     name="um-actually",
-    published_by="nobody yet, and read in the layout that the manual gives",
+    published_by="nobody yet (the manual gives the layout)",
     files={"test": ("*.jsonl", "*.json")},
     read=_read_um_actually,
 )

@@ -177,9 +177,7 @@ class JournalQueue:
     def _record_answer(self, call: Call, outcome: Outcome) -> Iterator[Settled]:
         one = self.waiting.pop(call.key, None)
         if one is None:
-            raise EngineError(
-                f"the engine answered `{call.key}`, which is not asked, or no longer; {AGAIN}", code="mismatch"
-            )
+            raise EngineError(f"the engine answered `{call.key}`, which no open call has; {AGAIN}", code="mismatch")
         if isinstance(outcome, CallFailure):
             if not self._is_final_failure(one, outcome):
                 yield one, []
@@ -207,7 +205,7 @@ class JournalQueue:
             return False
         alike = sum(held.kind == call.kind and other.cause == failure.cause for held, other in self.failed)
         if alike >= PATIENCE:
-            raise self._incomplete_error(f"{PATIENCE} calls were refused alike before one was answered")
+            raise self._incomplete_error(f"the first {PATIENCE} calls were refused for one cause")
         return False
 
     def _record_final_failures(self, final: Sequence[bool]) -> Iterator[Settled]:

@@ -115,7 +115,7 @@ class Answering(Loop):
         for fact, (evidences, way) in STANDS_ON.items():
             if facts[fact] and self.evidence in evidences:
                 raise UnsuitableError(
-                    f"`{self.evidence}` stands on rounds {way}, and pool `{pools[0]}` is made otherwise: name another"
+                    f"`{self.evidence}` needs rounds {way}, and pool `{pools[0]}` has others: name another pool"
                     " as `of`, or give `evidence` the keys by which a policy `retrieve` ranks"
                 )
         settings = log.manifest.pools.get(pools[0]) if log.manifest is not None else None

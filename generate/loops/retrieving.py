@@ -105,7 +105,7 @@ class _Hop:
                 if name not in self.read:
                     self.near[name] = min((-score, place), self.near.get(name, (np.inf, 0)))
 
-    def ranking_rows(self) -> Rounds:
+    def as_logged_rounds(self) -> Rounds:
         """Its rounds as those of one example in a log."""
         return rounds_of([one.log_row(0, number, self.question, ()).columns for number, one in enumerate(self.rounds)])
 
@@ -295,7 +295,7 @@ class Retrieving(Loop):
         last = hop.rounds[-1]
         if not isinstance(self.explore, RoundRanking):
             return last.relevance
-        ranking, rounds = self.explore, hop.ranking_rows()
+        ranking, rounds = self.explore, hop.as_logged_rounds()
         keys = ranking.sort_keys(
             rounds, ranking.relevance_factor(rounds, lambda: ranking.frontiers(rounds)), negative=False
         )
@@ -304,7 +304,7 @@ class Retrieving(Loop):
     def _leading_answer(self, hop: _Hop) -> str:
         """The first answer of the frontier's leader at the end of a hop."""
         ranking = self.explore if isinstance(self.explore, RoundRanking) else RoundRanking()
-        return leading_answers(hop.ranking_rows(), ranking)[0]
+        return leading_answers(hop.as_logged_rounds(), ranking)[0]
 
     @property
     def explored(self) -> str | Mapping[str, Any]:

@@ -342,7 +342,7 @@ def states_at(
     return states.cpu().numpy(), there.numpy()
 
 
-class ReadTokens(NamedTuple):
+class TokenStatistics(NamedTuple):
     """A model's numbers for the completion tokens of a text: log-probabilities, entropies of its distributions there in
     nats, and the tokens' ranks, 1 for the likeliest; each (tokens,), empty where not asked for.
     """
@@ -352,7 +352,7 @@ class ReadTokens(NamedTuple):
     ranks: np.ndarray
 
 
-def logprobs_of(read: ReadBatch, texts: Sequence[TokenIds], ranked: bool = False) -> list[ReadTokens]:
+def logprobs_of(read: ReadBatch, texts: Sequence[TokenIds], ranked: bool = False) -> list[TokenStatistics]:
     """The log-probabilities of each text's completion tokens, after a prompt. ranked: with entropies and ranks."""
     import torch
 
@@ -367,11 +367,11 @@ def logprobs_of(read: ReadBatch, texts: Sequence[TokenIds], ranked: bool = False
             targets = ids[row, first + 1 : last + 1]
             chosen = scores.gather(1, targets[:, None]).squeeze(1)
             more = entropies_and_ranks(scores, targets) if ranked else (chosen[:0], chosen[:0])
-            rows.append(ReadTokens(chosen - scores.logsumexp(dim=1), *more))
+            rows.append(TokenStatistics(chosen - scores.logsumexp(dim=1), *more))
         together = [torch.cat(one).double().cpu().numpy() for one in zip(*rows, strict=True)]
     ends = np.cumsum([len(text.completion) for text in texts])[:-1]
     parts = [np.split(one, ends if len(one) else [0] * len(ends)) for one in together]
-    return [ReadTokens(*one) for one in zip(*parts, strict=True)]
+    return [TokenStatistics(*one) for one in zip(*parts, strict=True)]
 
 
 def classifier_outputs(read: ReadBatch) -> np.ndarray:

@@ -500,8 +500,8 @@ class ExampleLoops:
         known = strand.example.requested.pop((strand.pool, number), None)
         if known is not None and known.digest != digest:
             raise MismatchError(
-                f"{strand.error_subject}: it asks for something else than before ({known.digest.partition(' ')[0]}): a"
-                " loop may draw numbers from its seed alone, and what it asked stays; name another `out`"
+                f"{strand.error_subject}: it differs from the recorded request ({known.digest.partition(' ')[0]}): a"
+                " loop may draw numbers from its seed alone; mend the loop, or name another `out`"
             )
         if known is None and kind is Ask:
             due.events.append(Requested(strand.example.name, strand.pool, number, digest, None, 0.0))

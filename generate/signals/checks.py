@@ -81,7 +81,7 @@ class _EquationSide:
     plain: bool
 
 
-def _wrong_sum(text: str, cut: bool = False) -> bool:
+def _has_wrong_sum(text: str, cut: bool = False) -> bool:
     """Whether some equation between numbers certainly fails. cut: whether the token limit ended the text, so that its
     last number may lack digits.
     """
@@ -292,7 +292,7 @@ def arithmetic_mismatch(texts: pl.Series, cut: pl.Series | None = None) -> pl.Se
     """
     ends = [False] * len(texts) if cut is None else cut.fill_null(False).to_list()
     pairs = zip(texts.cast(pl.String), ends, strict=True)
-    return _flag_column(texts, (None if text is None else _wrong_sum(text, end) for text, end in pairs))
+    return _flag_column(texts, (None if text is None else _has_wrong_sum(text, end) for text, end in pairs))
 
 
 def constraint_mismatch(questions: pl.Series, answers: pl.Series, labels: pl.Series) -> pl.Series:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from generate.passes.batching import TokenIds
-from generate.passes.reader import ReadBatch, ReadTokens, logprobs_of
+from generate.passes.reader import ReadBatch, TokenStatistics, logprobs_of
 from generate.signals.forced import SAMPLED, ForcedWorker, TeacherForced
 from generate.signals.signal import FREE, Additions, BlockRows, VerifierSignal, Worker, Workload, score_rows
 from generate.traces.block import READ, Texts, TraceBlock
@@ -130,7 +130,7 @@ class LogProb(VerifierSignal, TeacherForced):
         per_token = 12 * (load.text_bytes() + load.traces) if self.every_token else 0
         return super().disk_bytes(load) + per_token
 
-    def columns_of(self, tokens: ReadTokens) -> dict[str, Any]:
+    def columns_of(self, tokens: TokenStatistics) -> dict[str, Any]:
         """The columns for one text: the score, and with `every_token` the numbers of each token."""
         if not self.every_token:
             return {"score": self.score_of(tokens.logprobs)}

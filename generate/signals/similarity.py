@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from generate.passes.embedding import Embedder, short_enough_to_embed, unit_rows
+from toolkit.table_rows import starts_of_equal_runs
 
 
 def embed_texts(texts: Sequence[str], embedder: Embedder) -> np.ndarray:
@@ -83,7 +84,7 @@ def peer_similarity(traces: np.ndarray, groups: np.ndarray, earlier: bool) -> np
         return similarity
     if not len(traces):
         return np.zeros(0)
-    start = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))  # (G,)
+    start = starts_of_equal_runs(groups)  # (G,)
     size = np.diff(np.append(start, len(groups)))
     if earlier:
         running = np.cumsum(traces, axis=0) - traces  # of all rows before

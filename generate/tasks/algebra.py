@@ -238,7 +238,7 @@ class Algebra(ExerciseTask):
         solution = "\n".join([*lines, f"{ANSWER}{answer}"])
         return Item(question, str(answer), solution, _canonical_equation(left, right), {})
 
-    def flawed(self, item: Item, rng: random.Random) -> str:
+    def wrong_solution(self, item: Item, rng: random.Random) -> str:
         """A worked solution with one wrong number in some step, solved on from there."""
         lines = item.solution.split("\n")[:-1]
         letter = item.question.rstrip(".")[-1]

@@ -34,7 +34,7 @@ def judge_attempts(item: Item, attempts: Sequence[str]) -> QuestionAttempts:
 
 def _synthetic_attempts(task: Exercise, item: Item, rng: random.Random) -> QuestionAttempts:
     """Makes attempts without a model: a flawed solution, a correct one, and one of them cut off."""
-    flawed = task.flawed(item, rng)
+    flawed = task.wrong_solution(item, rng)
     source = rng.choice((flawed, item.solution))
     return judge_attempts(item, (flawed, item.solution, source[: rng.randrange(len(source))]))
 

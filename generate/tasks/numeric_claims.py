@@ -137,7 +137,7 @@ class Claims(ExerciseTask):
         facts = tuple(line for part in parts for line in (_reading_line(table, part), _part_line(table, part)))
         return Item(f"{table}\nclaim: {claim}", label, solution, canonical(table, parts), extra, facts)
 
-    def flawed(self, item: Item, rng: random.Random) -> str:
+    def wrong_solution(self, item: Item, rng: random.Random) -> str:
         """A justification with one number misread or one verdict reversed, and so a wrong label."""
         lines = item.solution.split("\n")[:-1]
         at = rng.choice([number for number, line in enumerate(lines) if _VERDICT.search(line)])

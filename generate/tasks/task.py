@@ -137,7 +137,7 @@ class Task(Protocol):
 class Exercise(Protocol):
     """What training texts about attempts ask of a task: that it can write a wrong one, and check one."""
 
-    def flawed(self, item: Item, rng: random.Random) -> str:
+    def wrong_solution(self, item: Item, rng: random.Random) -> str:
         """A solution with one error, carried on to a wrong answer."""
         ...
 

@@ -26,7 +26,7 @@ READ = ("trace_id", *GROUP, "sample_index", "text", "reasoning", "answer", "fini
 """The columns of traces that signals read; recorded log-probabilities are read only by those that need them."""
 ORDER = (*GROUP, "sample_index", "trace_id")
 NO_TEXT = "the log has no text of it"
-NO_TEXT_OF_ANOTHER = "the log has no text of another that it was to be chosen among"
+NO_TEXT_OF_ANOTHER = "the log has no text of a trace that it competes with"
 
 
 class Texts(Enum):

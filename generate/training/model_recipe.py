@@ -84,7 +84,7 @@ class ModelShape:
 
 
 @dataclass(frozen=True)
-class RateSchedule(Checked):
+class LearningRateSchedule(Checked):
     """The learning rate over all phases: it rises to `rate` in `warmup` steps, then falls to 0 in a straight line.
 
     batch_tokens: places of one batch, padding included. weight_decay: of the matrices.
@@ -145,7 +145,7 @@ class ModelRecipe(Checked):
     seed: int = setting(0)
     task: _TaskSettings = setting()
     model: ModelShape = setting(ModelShape())
-    schedule: RateSchedule = setting(RateSchedule())
+    schedule: LearningRateSchedule = setting(LearningRateSchedule())
     phases: tuple[TrainingPhase, ...] = setting()
     start: str | None = setting(None)
     classes: tuple[str, ...] = setting(())

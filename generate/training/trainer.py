@@ -26,7 +26,7 @@ from generate.passes.batching import length_batches as alike
 from generate.tasks import Item, QuestionAttempts, TaskText, judge_attempts, question_stream
 from generate.tasks.formats import fill_prompt
 from generate.training.llama import load_model, make_classifier, make_model, make_tokenizer, save_model
-from generate.training.model_recipe import AttemptSettings, ModelRecipe, RateSchedule, TrainingPhase
+from generate.training.model_recipe import AttemptSettings, LearningRateSchedule, ModelRecipe, TrainingPhase
 from toolkit.errors import EmptyError, PackageError, UnsuitableError
 from toolkit.files import check_replaceable
 from toolkit.progress import Advance, no_progress
@@ -315,7 +315,7 @@ def _orthogonal(matrix: Any, precision: Any) -> Any:
 class _Optimizer:
     """Two optimizers used as one, whose learning rate is set for each step by the schedule."""
 
-    def __init__(self, model: Any, schedule: RateSchedule) -> None:
+    def __init__(self, model: Any, schedule: LearningRateSchedule) -> None:
         import torch
 
         matrices: list[Any] = []
@@ -354,7 +354,7 @@ class _Optimizer:
                 weight.add_(update, alpha=-rate * 0.2 * max(weight.shape) ** 0.5)
 
 
-def _rate_at(schedule: RateSchedule, number: int, progress: float) -> float:
+def _rate_at(schedule: LearningRateSchedule, number: int, progress: float) -> float:
     """The learning rate at step `number` (from 0), with `progress` in [0, 1): it rises in a line, then falls to 0."""
     warm = min(1.0, (number + 1) / (schedule.warmup + 1))
     return schedule.rate * warm * max(0.0, 1.0 - progress)

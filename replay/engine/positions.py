@@ -99,11 +99,11 @@ class ThresholdSteps:
 
         On examples that are partial at some threshold nothing is counted.
         """
-        strength = how.stop.strength(trajectory.stop_prefix)
+        statistic = how.stop.statistic(trajectory.stop_prefix)
         limit = np.minimum(trajectory.n_generated, how.cap)
-        within = np.arange(strength.shape[1]) < limit[:, None]
+        within = np.arange(statistic.shape[1]) < limit[:, None]
         covered = partial_reason_numbers(trajectory, how, limit, None) == COVERED
-        highest = np.maximum.accumulate(np.where(within, strength, -np.inf), axis=1)
+        highest = np.maximum.accumulate(np.where(within, statistic, -np.inf), axis=1)
         before = np.concatenate([np.full((len(limit), 1), -np.inf), highest[:, :-1]], axis=1)
         row, step = np.nonzero((highest > before) & covered[:, None])
         alone = np.append(row[1:] != row[:-1], True) if len(row) else np.zeros(0, bool)

@@ -46,7 +46,7 @@ def _thresholds_by_class(
         label_scores = np.sort(scores[[e for e, g in enumerate(gold) if g == label and complete[e]], i])
         if not len(label_scores):
             raise EmptyError(
-                f"`conformal.on` ({conformal.on}) has no example of class `{label}` that the policy can serve"
+                f"`conformal.on` ({conformal.on}) has no example of class `{label}` on which the policy can be replayed"
             )
         place = int(np.floor(conformal.alpha * (len(label_scores) + 1) + 1e-9))
         thresholds[label] = float(label_scores[place - 1]) if place >= 1 else -np.inf

@@ -575,8 +575,8 @@ def _verdict_counts(way: ClaimWalk) -> dict[str, np.ndarray]:
 
 def _later_claims_remarks(pools: Counts) -> list[str]:
     return [
-        f"later claims of {listed(sorted(pools))} were extracted knowing the logged ones: a cap that cuts claims is "
-        "exact at the end of a stage alone"
+        f"the extractor of {listed(sorted(pools))} saw the logged claims when it wrote later ones: a cap that cuts "
+        "claims is exact at the end of a stage alone"
     ]
 
 

@@ -212,7 +212,7 @@ class _BestAction(_OracleRule, single=True, needs_base=True, rows_are="traces"):
 class _BestExpectedAction(_BestAction, single=False, together=True):
     """Choose the pool or action with the highest mean correctness."""
 
-    says = "what is right most often, the base or an entry of `of`, answers, and it alone is paid"
+    says = "the base or the entry of `of` that is right most often answers, and it alone is paid"
 
     def explanation_stages(
         self, name: str, block: LogBlock, base: str | None, of: Sequence[str]

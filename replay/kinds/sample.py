@@ -247,14 +247,14 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             reader = next(what for what, part in self.rules_by_label.items() if SCORES in part.reads)
             yield f"its {reader} reads scores, so it needs a `verifier`"
         if order.verifies_later and not stop.between_verifications:
-            why = "because it is looked at after verifications and not after traces"
+            why = "because the policy asks the stop after verifications and not after traces"
             yield f'`order = "{self.order}"` needs stop `none`, `margin` or a budget of verifications, {why}'
         if order.verifies_later and SCORES not in select.reads:
             known = f"`best`, `weighted` or one of your own, not `{self.select}`"
             yield f'`order = "{self.order}"` needs a `select` that reads scores: {known}'
         if order.is_lazy and self.width != 1:
             yield '`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`'
-        if self.width == NEEDED and not (self.stop.plans and not order.verifies_later):
+        if self.width == NEEDED and not (self.stop.knows_needed_traces and not order.verifies_later):
             why = "which says how many traces it needs, with the order `generation`"
             yield f'`width = "{NEEDED}"` needs stop `agreement` or `budget`, {why}; it has `{self.stop.name}`'
         if self.answers_as is not None and (VOTES not in self.reads or order.predicts or self.conformal is not None):

@@ -17,7 +17,7 @@ from generate.annotating.annotation_run import _AnnotatedLog, add_signals
 from generate.engines.weights import find_model
 from generate.passes import reader as reading
 from generate.passes.batching import TokenIds, length_batches, pad_batch
-from generate.passes.reader import ReadBatch, ReadTokens, memory_errors
+from generate.passes.reader import ReadBatch, TokenStatistics, memory_errors
 from generate.signals import logprob
 from generate.signals.additions import load_additions
 from generate.signals.sequence_classifier import _ClassifierWorker
@@ -153,7 +153,7 @@ def test_logits_are_kept_of_the_completions_alone(
     monkeypatch.setattr(reading, "LOGITS", 40 * vocabulary)
     plain, kept = logprob.logprobs_of, []
 
-    def noted(read: ReadBatch, texts: list[TokenIds], ranked: bool) -> list[ReadTokens]:
+    def noted(read: ReadBatch, texts: list[TokenIds], ranked: bool) -> list[TokenStatistics]:
         kept.append((*read.out.logits.shape[:2], read.padded.ids.shape[1]))
         return plain(read, texts, ranked)
 
@@ -173,7 +173,7 @@ def test_a_small_model_reads_with_one_thread_which_is_given_back(
     told, plain, before = [], logprob.logprobs_of, torch.get_num_threads()
     torch.set_num_threads(2)
 
-    def noted(*asked: Any) -> list[ReadTokens]:
+    def noted(*asked: Any) -> list[TokenStatistics]:
         told.append(torch.get_num_threads())
         return plain(*asked)
 

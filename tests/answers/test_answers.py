@@ -62,11 +62,11 @@ def test_choices_are_one_upper_case_letter(written: str, form: str) -> None:
 
 
 def test_labels_do_not_mind_case_spaces_and_underscores() -> None:
-    labels = ["SUPPORTED", "REFUTED", "NOT ENOUGH INFO"]
-    written = ["supported", "Refuted.", "not_enough_info", "NOT-ENOUGH INFO", "'NotEnoughInfo'", "NEI"]
+    labels = ["TRUE", "FALSE", "NEARLY HALF TRUE"]
+    written = ["true", "False.", "nearly_half_true", "NEARLY-HALF TRUE", "'NearlyHalfTrue'", "NHT"]
     written += ["maybe", " ", None]
-    wanted = ["SUPPORTED", "REFUTED", *["NOT ENOUGH INFO"] * 4, "maybe", None, None]
-    assert normalise(pl.Series(written), "label", labels, {"nei": "NOT ENOUGH INFO"}).to_list() == wanted
+    wanted = ["TRUE", "FALSE", *["NEARLY HALF TRUE"] * 4, "maybe", None, None]
+    assert normalise(pl.Series(written), "label", labels, {"nht": "NEARLY HALF TRUE"}).to_list() == wanted
 
 
 def test_labels_that_one_spelling_cannot_tell_apart_are_refused() -> None:

@@ -147,15 +147,16 @@ def test_statements_that_are_refused(change: dict[str, Any], place: str, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("name", "row", "options", "code", "place"),
-    [("averitec", AVERITEC[0] | {"label": "Maybe"}, {}, "format", "`label`"),
-     ("hover", HOVER[0] | {"num_hops": None}, {}, "format", "`num_hops`"),
-     ("averitec", AVERITEC[0], {"two_labels": "yes"}, "invalid", "`two_labels`"),
-     ("averitec", AVERITEC[2], {"two_labels": True}, "empty", "dev.json")],
+    ("name", "row", "change", "options", "code", "place"),
+    [("averitec", 0, {"label": "Maybe"}, {}, "format", "`label`"),
+     ("hover", 0, {"num_hops": None}, {}, "format", "`num_hops`"),
+     ("averitec", 0, {}, {"two_labels": "yes"}, "invalid", "`two_labels`"),
+     ("averitec", 2, {}, {"two_labels": True}, "empty", "dev.json")],
 )  # fmt: skip
 def test_claims_that_are_refused(
-    name: str, row: dict[str, Any], options: dict[str, Any], code: str, place: str, tmp_path: Path
+    name: str, row: int, change: dict[str, Any], options: dict[str, Any], code: str, place: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "dev.json").write_text(json.dumps([row]), encoding="utf-8")
+    rows = {"averitec": AVERITEC, "hover": HOVER}[name]
+    (tmp_path / "dev.json").write_text(json.dumps([rows[row] | change]), encoding="utf-8")
     with refuses(code, place):
         load(name, tmp_path / "dev.json", ["dev"], options)

@@ -1,6 +1,6 @@
 """Record what a version of the program writes, and compare two recordings number by number.
 
-    python -m tests.equal record OUT [--tree FOLDER] [--only PART]
+    python -m tests.equal record OUT [--tree FOLDER] [--only PART] [--resume]
     python -m tests.equal compare BEFORE AFTER
 
 `record` runs the steps of `steps.py` with the packages of `--tree` (default: this checkout). `compare` ends with 1
@@ -43,13 +43,17 @@ class Difference:
     words: bool = False
 
 
-def record(tree: Path, out: Path, only: str) -> None:
-    """Run every step with the packages of `tree`, and keep what each prints beside what it writes."""
+def record(tree: Path, out: Path, only: str, resume: bool = False) -> None:
+    """Run every step with the packages of `tree`, and keep what each prints beside what it writes.
+
+    `resume` leaves out the steps that a recording has: a step that was stopped has printed nothing and runs again.
+    """
     out.mkdir(parents=True, exist_ok=True)
     places = {"data": tree / "data", "out": out}
     environment = os.environ | {"PYTHONPATH": str(tree), "COLUMNS": "160", "NO_COLOR": "1"}
     for name, words in steps(os.environ.get("THINKBACK_LOGS", "")).items():
-        if only and only not in name:
+        printed_file = out / f"{name}.printed.txt"
+        if only not in name or (resume and printed_file.exists()):
             continue
         started = time.monotonic()
         line = [sys.executable, "-m", "thinkback", *(word.format(**places) if "{" in word else word for word in words)]
@@ -57,7 +61,7 @@ def record(tree: Path, out: Path, only: str) -> None:
             line.append("--force")
         done = subprocess.run(line, cwd=out, env=environment, capture_output=True, text=True, check=False)
         printed = (done.stdout + done.stderr).replace(str(out), "OUT").replace(str(tree), "TREE")
-        (out / f"{name}.printed.txt").write_text(f"exit {done.returncode}\n{printed}", encoding="utf-8")
+        printed_file.write_text(f"exit {done.returncode}\n{printed}", encoding="utf-8")
         print(f"{name}: exit {done.returncode}, {time.monotonic() - started:.1f} s", flush=True)
 
 
@@ -144,12 +148,13 @@ def main() -> int:
     recording.add_argument("out", type=Path)
     recording.add_argument("--tree", type=Path, default=ROOT)
     recording.add_argument("--only", default="", help="steps whose name has this in it")
+    recording.add_argument("--resume", action="store_true", help="leave out the steps that OUT has")
     comparing = commands.add_parser("compare")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
     asked = parser.parse_args()
     if asked.command == "record":
-        record(asked.tree.resolve(), asked.out.resolve(), asked.only)
+        record(asked.tree.resolve(), asked.out.resolve(), asked.only, asked.resume)
         return 0
     every = list(differences(asked.before, asked.after))
     numbers = [one for one in every if not one.words]

@@ -53,7 +53,7 @@ UNREAD = [
     "5 plus 3 = 8",
     "twice 6 = 12",
     "2 x 3 = 6",
-    "the sum of 3 and 4 = 7",
+    "sum of 3 and 4 = 7",
     "square root of 16 = 4",
     "gcd of 12 and 18 = 6",
     "log 100 = 2",
@@ -119,7 +119,7 @@ UNREAD = [
     "5 + 5 = 20%",
     "so half of 10 + 10 = 10",
     "3:4 = 6:8",
-    "The answer is 20 = 4 dozen",
+    "That is 20 = 4 dozen",
 ]
 WRONG = [
     "She has 5 + 3 = 9 apples.",
@@ -204,7 +204,7 @@ LEFT = [
     ("Solve x^2 = 9 for x.", "-3"),
     ("Solve 2x = 1 mod 5 for x.", "3"),
     ("Solve 3/2x = 6 for x.", "4"),
-    ("What is the sum of the reciprocals of the integers 1 and 2?", "1.5"),
+    ("Add the reciprocals of the integers 1 and 2.", "1.5"),
     ("How many apples does each get?", "2.5"),
     ("Solve 2*x = 1,000 for x.", "500"),
     ("Solve 2*x = 1000 for x.", "$500"),

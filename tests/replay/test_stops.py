@@ -98,7 +98,7 @@ def test_threshold_rules_cross_where_they_first_hold(rule):
         code = rng.integers(-1, 3, 8).tolist()
         stats = seen(code, np.where(np.array(code) >= 0, rng.integers(0, 5, 8) / 4, np.nan).tolist())
         limit = np.array([rng.integers(0, 9)])
-        highest = np.maximum.accumulate(rule.strength(stats).T, axis=0)
+        highest = np.maximum.accumulate(rule.statistic(stats).T, axis=0)
         step, ruled = _stopping_step(rule.holds(stats), limit)
         crossed, crossing = crossing_step(highest, rule.threshold, limit)
         assert (step == crossed).all()

@@ -23,10 +23,10 @@ from toolkit.show import (
     bands_figure,
     curves_figure,
     frontier,
-    inches,
     outcomes_figure,
     reliability_figure,
     save_figure,
+    width_in_inches,
 )
 from toolkit.show.drawing.lettering import text_width, wrapped
 from toolkit.show.drawing.region import View, in_view_region
@@ -324,13 +324,13 @@ def test_lines_are_told_apart_in_grey() -> None:
     [("3.3in", 3.3), ("84mm", 84 / 25.4), (" 8.4 cm", 8.4 / 2.54), ("240pt", 240 / 72.27), (6.75, 6.75), (4, 4.0)],
 )
 def test_widths(given: str | float, size: float) -> None:
-    assert inches(given) == pytest.approx(size)
+    assert width_in_inches(given) == pytest.approx(size)
 
 
 @pytest.mark.parametrize("given", ["3.3", "wide", "3,3in", "-3in", "0.5in", "40cm0", "90in", 1.0, float("nan")])
 def test_a_width_that_is_none_is_refused_in_one_line(given: str | float) -> None:
     with refuses("invalid") as refused:
-        inches(given)
+        width_in_inches(given)
     assert "\n" not in str(refused.value)
 
 

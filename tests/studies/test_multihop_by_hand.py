@@ -11,6 +11,7 @@ import pytest
 
 from replay.studies.kit.report import StudyReport
 from replay.studies.kit.runs import joint_cells
+from replay.studies.multihop.cases import LESS_GOLD, MORE_GOLD
 from replay.studies.multihop.report import study_multihop
 from replay.studies.multihop.selection import BOUND, IDEAL, SINGLE_SHOT
 from tests.studies.multihop import cells
@@ -151,7 +152,7 @@ def test_headroom_below_zero_where_gold_evidence_alone_fails(found: StudyReport)
 def test_cases_are_the_first_questions_of_their_rules(found: StudyReport) -> None:
     rows = cells(found, "cases", "case")
     wanted = {
-        "FAIR has all gold, SUNAR has not": (1, "q0"), "SUNAR has all gold, FAIR has not": (1, "q1"),
+        MORE_GOLD: (1, "q0"), LESS_GOLD: (1, "q1"),
         "a fix of the verifier, family": (1, "q0"), "a fix of the verifier, place": (0, None),
         "a fix of the verifier, time order": (0, None),
         "the majority is wrong, some chain is right": (2, "q0"),

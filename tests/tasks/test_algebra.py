@@ -130,7 +130,7 @@ def test_difficulty_bounds_hold() -> None:
 def test_flawed_solutions_are_wrong_and_sound_tells_them_apart() -> None:
     rng = random.Random(0)
     for item in items():
-        flawed = TASK.flawed(item, rng)
+        flawed = TASK.wrong_solution(item, rng)
         assert answer_of(flawed) not in (None, item.answer)
         assert TASK.sound(item, flawed) < 1 == TASK.sound(item, item.solution)
         lines = flawed.split("\n")

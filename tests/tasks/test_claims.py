@@ -163,7 +163,7 @@ def test_names_years_wording_and_order_do_not_escape_the_canonical_form() -> Non
 def test_flawed_justifications_are_wrong() -> None:
     rng = random.Random(0)
     for item in items()[:300]:
-        flawed = TASK.flawed(item, rng)
+        flawed = TASK.wrong_solution(item, rng)
         assert answer_of(flawed) in set(LABELS) - {item.answer}
         assert TASK.sound(item, flawed) < 1 == TASK.sound(item, item.solution)
         assert TASK.check(item, item.answer).holds

@@ -17,7 +17,7 @@ def all_texts(task: Task, items: list[Item]) -> list[made.TaskText]:
     rng = random.Random(0)
     texts: list[made.TaskText] = []
     for item in items:
-        wrong = task.flawed(item, rng)
+        wrong = task.wrong_solution(item, rng)
         cut = item.solution[: rng.randrange(len(item.solution))]
         texts += [made.solution_text(item), made.continuation_text(item, len(cut))]
         for attempt, verdict in ((wrong, False), (cut, False), (item.solution, True)):
@@ -61,7 +61,7 @@ def test_continuing_and_solving_are_the_same_text(task: Task, items: list[Item])
 def test_revisions_end_in_the_right_answer(task: Task, items: list[Item]) -> None:
     rng = random.Random(1)
     for item in items:
-        wrong, cut = task.flawed(item, rng), item.solution[:5]
+        wrong, cut = task.wrong_solution(item, rng), item.solution[:5]
         for attempt in (wrong, cut, item.solution):
             for text in (made.verification_text(task, item, attempt), made.repair_text(task, item, attempt)):
                 assert answer_of(text.completion) == item.answer

@@ -22,7 +22,7 @@ from generate.tasks import (
     make_task,
     question_stream,
 )
-from generate.training.model_recipe import RateSchedule, _shipped_training_recipes, load_training_recipe
+from generate.training.model_recipe import LearningRateSchedule, _shipped_training_recipes, load_training_recipe
 from generate.training.trainer import _rate_at
 from tests.errors import refuses, says
 from toolkit.errors import ThinkbackError
@@ -75,7 +75,7 @@ def test_a_format_that_the_samples_cannot_teach_is_named() -> None:
 
 
 def test_the_rate_goes_up_in_a_line_and_down_to_nothing() -> None:
-    schedule = RateSchedule(rate=0.01, warmup=4)
+    schedule = LearningRateSchedule(rate=0.01, warmup=4)
     assert [_rate_at(schedule, step, 0.0) for step in range(6)] == pytest.approx(
         [0.002, 0.004, 0.006, 0.008, 0.01, 0.01]
     )

@@ -24,7 +24,7 @@ from generate.engines.weights import find_model
 from generate.tasks import TaskText
 from generate.training import trainer
 from generate.training.llama import load_model, make_classifier, make_model, make_tokenizer, save_model
-from generate.training.model_recipe import ModelShape, RateSchedule, load_training_recipe
+from generate.training.model_recipe import LearningRateSchedule, ModelShape, load_training_recipe
 from generate.training.trainer import IGNORED, _batches, train_model
 from tests.errors import refuses, says
 from toolkit.errors import ThinkbackError
@@ -169,7 +169,7 @@ def test_a_step_of_matrices_is_muons(monkeypatch: pytest.MonkeyPatch) -> None:
         torch.manual_seed(0)
         layer = torch.nn.Linear(6, 10, bias=False)
         layer.device, layer.gain = torch.device("cpu"), torch.nn.Parameter(torch.ones(6))
-        optimizer = trainer._Optimizer(layer, RateSchedule(rate=0.01, warmup=0))
+        optimizer = trainer._Optimizer(layer, LearningRateSchedule(rate=0.01, warmup=0))
         reference = torch.nn.Parameter(layer.weight.detach().clone())
         muon = torch.optim.Muon([reference], lr=0.01, weight_decay=0.05, adjust_lr_fn="match_rms_adamw")
         for step in range(4):

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinkback.commands.paper import PAPER, Paper
-from thinkback.options import takes
+from thinkback.options import with_arguments_of
 
 if TYPE_CHECKING:
     from replay.runs.compare.compared import ComparedPolicies
     from toolkit.show import Table
 
 
-@takes(PAPER, without=("title",))
+@with_arguments_of(PAPER, without=("title",))
 def compare(
     result: Path,
     first: str | None = None,

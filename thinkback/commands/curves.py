@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinkback.commands.paper import PAPER, Paper
-from thinkback.options import takes
+from thinkback.options import with_arguments_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,7 +20,7 @@ PANELS = ("majority", "best", "pass")
 """Metrics with a panel of their own; the lines of majority@k and best-of-k begin at avg@k."""
 
 
-@takes(PAPER)
+@with_arguments_of(PAPER)
 def curves(
     log: str,
     pool: str | None = None,

@@ -39,12 +39,12 @@ def explain(
             console.say_folded(stage.ending)
         console.say()
     if explained.texts is not None:
-        _say_texts(explained.texts)
+        _print_texts(explained.texts)
     for line in (*explained.notes, explained.ending):
         console.say_folded(line)
 
 
-def _say_texts(texts: pl.DataFrame) -> None:
+def _print_texts(texts: pl.DataFrame) -> None:
     """Prints each text under its trace, indented line by line, so that it cannot look like other output."""
     from thinkback import console
 

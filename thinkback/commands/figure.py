@@ -31,9 +31,9 @@ def figure(
     from replay import load
     from replay.runs.figures.figures import check_figure_file, figure_kind, write_figure
     from thinkback import console
-    from toolkit.show import inches
+    from toolkit.show import width_in_inches
 
-    size = inches(width)
+    size = width_in_inches(width)
     figure_kind(name)
     check_figure_file(out, force, (log,))
     saved = load(result)

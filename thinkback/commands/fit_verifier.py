@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from thinkback.options import takes
+from thinkback.options import with_arguments_of
 
 
-@takes("replay.latent.report:fit_verifier")
+@with_arguments_of("replay.latent.report:fit_verifier")
 def fit_verifier(log: Path, train_on: str, name: str, **given: Any) -> None:
     """Fit a verifier on hidden states and add its scores.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinkback.commands.paper import PAPER, Paper
-from thinkback.options import takes
+from thinkback.options import with_arguments_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from toolkit.show import PlottedCurve, Table
 
 
-@takes("replay.analyses.strategies.strategies:strategies", PAPER, without=("n", "samples"))
+@with_arguments_of("replay.analyses.strategies.strategies:strategies", PAPER, without=("n", "samples"))
 def frontier(
     log: str,
     on: str | None = None,

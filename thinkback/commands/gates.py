@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thinkback.options import takes
+from thinkback.options import with_arguments_of
 
 if TYPE_CHECKING:
     from toolkit.stats.curves.calibration import CalibrationScores
 
 
-@takes("replay.gatefit.fit:fit_gate")
+@with_arguments_of("replay.gatefit.fit:fit_gate")
 def fit_gate(
     log: str, out: Path, n_folds: int | None = None, scores: Path | None = None, *, force: bool = False, **given: Any
 ) -> None:
@@ -37,14 +37,16 @@ def fit_gate(
             fitted.out_of_fold.write_csv(path)
     for note in fitted.notes:
         console.say(note)
-    _show_calibration(fitted.calibration, "How its scores tell repairs, where its threshold was chosen")
+    _show_calibration(
+        fitted.calibration, "How its scores separate repairs from the rest, where its threshold was chosen"
+    )
     chosen = fitted.gate
     side, frozen = "below" if chosen.direction == "below" else "at least", chosen.content["threshold"]
     fires = frozen if isinstance(frozen, str) else f"where the score is {side} {frozen:.6g}"
     console.say(f"wrote {out}: {chosen.kind}, fires {fires}")
 
 
-@takes("replay.gatefit.report:transfer_report", without=("ids", "settings"))
+@with_arguments_of("replay.gatefit.report:transfer_report", without=("ids", "settings"))
 def transfer(
     log: str, gate: Path, *, seed: int = 0, resamples: int = 10_000, level: float = 0.95, **given: Any
 ) -> None:
@@ -61,7 +63,7 @@ def transfer(
     report = transfer_report(log, gate, settings=settings, **given)
     console.show(report.table())
     console.say()
-    _show_calibration(report.calibration, "How its scores tell repairs there")
+    _show_calibration(report.calibration, "How its scores separate repairs from the rest there")
 
 
 def _show_calibration(scores: CalibrationScores, title: str) -> None:

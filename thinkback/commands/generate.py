@@ -164,13 +164,13 @@ def _add_signals(
     if dry_run:
         _print_remaining_work(plan)
         return
-    if not plan.traces:
+    if not plan.missing_rows:
         add_signals(plan)
         console.say(f"{on} already has everything that {plan.additions.name} adds")
         return
     if any(todo.step.needs_engine and todo.traces.height for todo in plan.todo):
         _say_reached(plan.additions.engine, allow_keys)
-    with progress(f"adding to {on.name}", plan.traces, "traces") as advance:
+    with progress(f"adding to {on.name}", plan.missing_rows, "traces") as advance:
 
         def started(known: int) -> Advance:
             advance(known)

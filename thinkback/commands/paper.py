@@ -36,9 +36,9 @@ class Paper:
 
     @cached_property
     def inches(self) -> float:
-        from toolkit.show import inches
+        from toolkit.show import width_in_inches
 
-        return inches(self.width)
+        return width_in_inches(self.width)
 
     @property
     def figure_arguments(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinkback.commands.paper import PAPER, Paper
-from thinkback.options import takes
+from thinkback.options import with_arguments_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LIBRARY = "replay.analyses.plan.plan:plan"
 
 
-@takes(LIBRARY, PAPER)
+@with_arguments_of(LIBRARY, PAPER)
 def plan(
     log: str,
     first: str,

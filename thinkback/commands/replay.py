@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinkback.commands.paper import PAPER, Paper
-from thinkback.options import takes
+from thinkback.options import with_arguments_of
 
 if TYPE_CHECKING:
     from replay import Result
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 GROUPS, SUITE_GROUPS = 8, 3  # of `--by`, and of the standard suite, whose tables are printed too
 
 
-@takes("replay.runs.result.run:run", PAPER, without=("settings", "metrics", "block_examples"))
+@with_arguments_of("replay.runs.result.run:run", PAPER, without=("settings", "metrics", "block_examples"))
 def replay(
     log: str,
     out: Path,

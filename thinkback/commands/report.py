@@ -39,9 +39,9 @@ def report(
     from replay.analyses.report.report import report as make
     from thinkback import console
     from toolkit.files import check_replaceable
-    from toolkit.show import inches
+    from toolkit.show import width_in_inches
 
-    size = inches(width)
+    size = width_in_inches(width)
     check_replaceable(out, force, inputs=(*log, policies, rules, prices))
     address, text = _import_sources(log, mapping, settings or (), out)
     page = make(

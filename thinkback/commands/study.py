@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from thinkback.options import takes
+from thinkback.options import with_arguments_of
 
 STUDIES = {
     "buzz": "replay.studies.buzz.report:study_buzz",
@@ -29,7 +29,7 @@ def _print_lines(lines: Iterable[str]) -> None:
 def of_study(function: str) -> Callable[..., None]:
     """Makes the command of a study: its function's arguments, `--out` and `--force`."""
 
-    @takes(function, without=("log",))
+    @with_arguments_of(function, without=("log",))
     def command(log: str, out: Path, *, force: bool = False, **given: Any) -> None:
         from thinkback import console
         from toolkit.files import check_replaceable

@@ -13,7 +13,7 @@ from functools import cache, cached_property, partial
 import numpy as np
 import polars as pl
 
-from toolkit.table_rows import TableRows
+from toolkit.table_rows import TableRows, starts_of_equal_runs
 
 NONE = np.iinfo(np.int64).min
 """No cluster."""
@@ -24,13 +24,6 @@ MARKS = 2**20
 """Marks by which numbers are looked for, a power of 2."""
 MIXER = np.uint64(0x9E3779B97F4A7C15)
 """An odd number that spreads small ones over all bits."""
-
-
-def starts_of_equal_runs(values: np.ndarray) -> np.ndarray:
-    """The start of each run of equal values (N,) or rows (N, C)."""
-    change = values[1:] != values[:-1]
-    change = change.any(axis=1) if change.ndim > 1 else change
-    return np.flatnonzero(np.concatenate([[True], change]) if len(values) else [])
 
 
 def list_items(frame: pl.DataFrame, column: str) -> tuple[np.ndarray, pl.Series]:
@@ -157,7 +150,7 @@ class Rounds:
     @cached_property
     def first_row_of_hop(self) -> np.ndarray:
         """The first row of each hop (G,)."""
-        return starts_of_equal_runs(np.stack([self.rows.example, self.rows.frame["hop"].to_numpy()], axis=1))
+        return starts_of_equal_runs(self.rows.example, self.rows.frame["hop"].to_numpy())
 
     @cached_property
     def rounds_of_hop(self) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from toolkit.notes import code_of, remark
 from toolkit.show.document import save_formats, write_latex, write_report
-from toolkit.show.drawing.page import WIDTH, add_warnings, inches
+from toolkit.show.drawing.page import WIDTH, add_warnings, width_in_inches
 from toolkit.show.drawing.style import save_figure
 from toolkit.show.figures.calibration import ReliabilityPanel, reliability_figure
 from toolkit.show.figures.curves import PlottedCurve, curves_figure
@@ -60,7 +60,6 @@ __all__ = [
     "frontier_figure",
     "frontier_points",
     "heat_figure",
-    "inches",
     "outcomes_figure",
     "pareto_front",
     "rank",
@@ -73,6 +72,7 @@ __all__ = [
     "table_of",
     "trade_offs_figure",
     "why_no_frontier",
+    "width_in_inches",
     "write_latex",
     "write_report",
 ]  # fmt: skip

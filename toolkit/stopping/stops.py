@@ -82,18 +82,18 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
         return None
 
     @property
-    def plans(self) -> bool:
+    def knows_needed_traces(self) -> bool:
         """Whether the rule has the method `needed`: how many more traces it needs at least."""
         return False
 
-    def strength(self, seen: Prefix) -> np.ndarray:
+    def statistic(self, seen: Prefix) -> np.ndarray:
         """The statistic that the rule compares with its threshold: float (E, S), -inf where it cannot hold."""
         raise NotImplementedError(f"{self.label} compares no statistic")
 
     def needed(self, seen: Prefix) -> np.ndarray:
         """The fewest traces after which the rule would hold, seen from step 0 to S, if all further ones gave the
-        leading answer, or any one answer where none leads: int (E, S + 1); more than S if S more are too few. Of a rule
-        that `plans`.
+        leading answer, or any one answer where none leads: int (E, S + 1); more than S if S more are too few. For rules
+        with `knows_needed_traces`.
         """
         raise NotImplementedError(f"{self.label} does not say how many traces it needs")
 
@@ -140,20 +140,20 @@ class CrossingRule(StopRule):
         return type(self), self.reached, *(getattr(self, name) for name in others)
 
     @abstractmethod
-    def strength(self, seen: Prefix) -> np.ndarray:
+    def statistic(self, seen: Prefix) -> np.ndarray:
         """The statistic: float (E, S), -inf where the rule cannot hold."""
 
     def holds(self, seen: Prefix) -> np.ndarray:
-        return self.strength(seen) >= self.threshold
+        return self.statistic(seen) >= self.threshold
 
     def compared(self, seen: Prefix) -> Compared:
         """The statistic and the threshold, under the name of the threshold's parameter."""
-        return Compared.one(self.reached, self.strength(seen), float(getattr(self, self.reached)))
+        return Compared.one(self.reached, self.statistic(seen), float(getattr(self, self.reached)))
 
     def stopping_step(self, seen: Prefix, limit: np.ndarray, ends: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         if ends is not None or self.is_checked_by_run:
             return super().stopping_step(seen, limit, ends)
-        highest = seen.compute_once(self.statistic_key, lambda: np.maximum.accumulate(self.strength(seen).T, axis=0))
+        highest = seen.compute_once(self.statistic_key, lambda: np.maximum.accumulate(self.statistic(seen).T, axis=0))
         return crossing_step(highest, self.threshold, limit)
 
 
@@ -199,20 +199,20 @@ class Budget(CrossingRule, name="budget", trusted=True):
         return next(name for name, value in vars(self).items() if value is not None)
 
     @property
-    def plans(self) -> bool:
+    def knows_needed_traces(self) -> bool:
         return self.completion_tokens is None
 
     @property
     def null_reason(self) -> str:
-        return "" if self.plans else "`completion_tokens` is null for a trace that stop `budget` counts"
+        return "" if self.knows_needed_traces else "`completion_tokens` is null for a trace that stop `budget` counts"
 
     def undecidable_steps(self, seen: Prefix) -> np.ndarray | None:
-        return None if self.plans else np.isnan(seen.completion_tokens)
+        return None if self.knows_needed_traces else np.isnan(seen.completion_tokens)
 
     def needed(self, seen: Prefix) -> np.ndarray:
         return _counts_from_start(-self._count_so_far(seen)) + int(self.threshold)
 
-    def strength(self, seen: Prefix) -> np.ndarray:
+    def statistic(self, seen: Prefix) -> np.ndarray:
         return self._count_so_far(seen).astype(np.float64)
 
     def _count_so_far(self, seen: Prefix) -> np.ndarray:
@@ -239,7 +239,7 @@ class Margin(CrossingRule, name="margin", reads={VOTES, SCORES}, reached="margin
         """The margin, minus a tolerance for the rounding of differences."""
         return self.margin - TOLERANCE
 
-    def strength(self, seen: Prefix) -> np.ndarray:
+    def statistic(self, seen: Prefix) -> np.ndarray:
         """The lead once enough traces are verified; infinite from `single_label` on if all give one answer."""
         alone = np.where(seen.verified >= self.single_label, np.inf, -np.inf)
         lead = np.where(seen.verified_answers > 1, seen.lead, alone)
@@ -267,7 +267,7 @@ class Agreement(CrossingRule, name="agreement", trusted=True, reads={VOTES}, rea
 
     confidence: float = setting(0.95, low=0, high=1)
 
-    def strength(self, seen: Prefix) -> np.ndarray:
+    def statistic(self, seen: Prefix) -> np.ndarray:
         """Posterior probability that the leading answer stays ahead, from the first vote on."""
         most = int(seen.votes.max(initial=0)) + 1
         pairs, place = np.unique(seen.votes.astype(np.int64) * most + seen.second_votes, return_inverse=True)
@@ -275,7 +275,7 @@ class Agreement(CrossingRule, name="agreement", trusted=True, reads={VOTES}, rea
         return np.where(seen.votes > 0, ahead[place.reshape(seen.votes.shape)], -np.inf)
 
     @property
-    def plans(self) -> bool:
+    def knows_needed_traces(self) -> bool:
         return True
 
     def needed(self, seen: Prefix) -> np.ndarray:
@@ -335,7 +335,7 @@ class AtLeast(CrossingRule, name="at_least", reached="score", trusted=True):
     def undecidable_steps(self, seen: Prefix) -> np.ndarray | None:
         return None if self.verifier is not None else np.isnan(self._compared_value(seen))
 
-    def strength(self, seen: Prefix) -> np.ndarray:
+    def statistic(self, seen: Prefix) -> np.ndarray:
         """The lowest value of the last `patience` traces; -inf before there are so many, and where one has no value."""
         value = self._compared_value(seen)
         value = np.where(np.isnan(value), -np.inf, value)

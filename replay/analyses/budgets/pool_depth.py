@@ -85,9 +85,9 @@ def unresolved_claim_shares(
         mask = (block.pools[pool].size >= size) & (trajectory.missing > size)
         total += len(mask)
         seen = trajectory.stop_prefix
-        strength = margin.strength(seen)[mask]
+        statistic = margin.statistic(seen)[mask]
         lead = np.where((seen.verified >= margin.min_valid) & (seen.verified_answers > 1), seen.lead, -np.inf)
-        masks.append(np.maximum.accumulate(strength, axis=1) >= margin.threshold)
+        masks.append(np.maximum.accumulate(statistic, axis=1) >= margin.threshold)
         leads.append(np.maximum.accumulate(lead[mask], axis=1))
         units.append(resampling_units(block.examples).filter(pl.Series(mask)))
     open_, lead = ~np.concatenate(masks), np.concatenate(leads)

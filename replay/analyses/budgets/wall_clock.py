@@ -216,7 +216,7 @@ def device_seconds(
     for (policy,), rows in split.join(examples, on="example_id", how="left").sort("example_id").group_by("policy"):
         units = unit_numbers(resampling_units(rows))
         for part in PARTS:
-            mean = interval(rows[part].to_numpy(), cluster=units, settings=settings, score=False)
+            mean = interval(rows[part].to_numpy(), cluster=units, settings=settings, rate=False)
             whole = mean.n == len(rows) and mean.estimate is not None
             seconds[str(policy), part] = IntervalCell(mean.estimate or 0.0, mean.low, mean.high) if whole else None
     return seconds

@@ -50,11 +50,11 @@ from toolkit.show import (
     Ranked,
     RankedInput,
     Table,
-    inches,
     rank,
     ranked_table,
     save_formats,
     table_of,
+    width_in_inches,
 )
 from toolkit.show.document import Document, PlacedFigure, PlacedTable, Section, as_latex, as_markdown
 from toolkit.show.drawing.style import save_figure
@@ -492,8 +492,8 @@ def _left_out_sentences(result: Result, lines: Sequence[str]) -> Iterator[str]:
     if result.excluded:
         why = Counter(result.excluded.values()).most_common(1)[0][0]
         yield (
-            f"{counted(len(result.excluded), 'example')} that some policy cannot serve; most often {why}. Log what "
-            "they lack, or name policies that do without it."
+            f"{counted(len(result.excluded), 'example')} on which some policy cannot be replayed; most often {why}. "
+            "Log what they lack, or name policies that do without it."
         )
 
 
@@ -542,7 +542,7 @@ class LogReport:
         data, file = self.figures.get("frontier"), io.BytesIO()
         if data is None:
             return ""
-        save_figure(data.draw(width=inches(WIDTH), title=""), file, ".svg")
+        save_figure(data.draw(width=width_in_inches(WIDTH), title=""), file, ".svg")
         text = file.getvalue().decode()
         return text[text.index("<svg") :]
 
@@ -573,7 +573,7 @@ class LogReport:
 
         Everything is written, or nothing. Raises ThinkbackError where the folder exists, unless `force` replaces it.
         """
-        size = inches(width)
+        size = width_in_inches(width)
         with replacing(directory, force) as folder:
             for name in FOLDERS:
                 (folder / name).mkdir()

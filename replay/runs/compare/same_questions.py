@@ -49,8 +49,8 @@ NO_ANSWER, NO_SAMPLES = "it gives no answer", "what it reads are no samples of a
 FEW_TRACES = "some question has no trace more than it takes"
 WHOLE = "its pool depends on how many traces there were"
 ALIKE = "hardly any question's samples make a difference"
-MANY = f"of more than {MOST_PAIRED:,} policies none are taken: name some"
-NOT_SAVED = "saved without; replay with `--questions fixed`, or save it with `questions=True`"
+MANY = f"there are more than {MOST_PAIRED:,} policies: name some"
+NOT_SAVED = "the result lacks these questions: replay with `--questions fixed`, or save it with `questions=True`"
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ def _remove_dropped_policies(
         )
     if not numbers:
         name, why = next(iter(dropped.items()))
-        raise EmptyError(f"no policy can be served by {plan.log.address}; `{name}`: {why}")
+        raise EmptyError(f"no policy can be replayed on {plan.log.address}; `{name}`: {why}")
     return reported.with_numbers(numbers)
 
 

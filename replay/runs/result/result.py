@@ -52,7 +52,7 @@ from toolkit.errors import (
 from toolkit.files import replacing
 from toolkit.log import AnyLog, Log, collect, open_log
 from toolkit.printable import printable
-from toolkit.show import WIDTH, Table, inches, short_names, table_of
+from toolkit.show import WIDTH, Table, short_names, table_of, width_in_inches
 from toolkit.show.tables.html import simulated_mark
 from toolkit.stats import check_margin
 
@@ -137,7 +137,7 @@ class Result(Findings):
         docs/results.md says what each shows and is `options`, as in `figure_data`.
         Raises ThinkbackError for other names, and where the result lacks what a figure is drawn from.
         """
-        return self.figure_data(name, **options).draw(width=inches(width), title=title)
+        return self.figure_data(name, **options).draw(width=width_in_inches(width), title=title)
 
     @checks_arguments(name="the name of a figure", policies="names of policies")
     def figure_data(

@@ -29,7 +29,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import InvalidError, argument
 from toolkit.log import AnyLog, check_log, open_log
 from toolkit.show import SIMULATED, remark
-from toolkit.show.drawing.page import WIDTH, inches
+from toolkit.show.drawing.page import WIDTH, width_in_inches
 from toolkit.stats import Settings, check_margin
 
 
@@ -64,7 +64,7 @@ def study_buzz(
     check_margin(margin)
     if not 0 < speed < float("inf"):
         raise InvalidError(f"{argument('speed')} is {speed}; it takes a number above 0")
-    drawn_at = inches(width)
+    drawn_at = width_in_inches(width)
     log = open_log(log)
     check_log(log)
     setting = BuzzSetting(

@@ -31,7 +31,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import ConflictError, InvalidError, argument, listed, quote
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import AnyLog
-from toolkit.show import WIDTH, inches, remark
+from toolkit.show import WIDTH, remark, width_in_inches
 from toolkit.stats import check_margin
 
 SETTING_KEYS = ("dev", "pool", "verifier", "other_verifier", "features", "cap", "caps", "orders", "random_seed")
@@ -164,7 +164,7 @@ def study_factcheck(
     anything wrong with the settings.
     """
     check_margin(margin)
-    width_inches = inches(width)
+    width_inches = width_in_inches(width)
     known = published_datasets(WORK, published)
     opened_log, contents = open_with_contents(log)
     if not caps or min(caps) < 1:

@@ -145,7 +145,7 @@ def mean_cells(
     whether values are of yes and no, else of a quantity, as a count or Δ, even if that is 0 or 1 everywhere.
     """
     known = {name: values for name, values in columns.items() if len(values) and not np.isnan(values).all()}
-    means = intervals(known, cluster=unit, settings=settings, score=rate) if known else {}
+    means = intervals(known, cluster=unit, settings=settings, rate=rate) if known else {}
     return {name: cells.interval_cell(means.get(name), scale) for name in columns}
 
 
@@ -169,7 +169,5 @@ def joint_cells(
     level = simultaneous_level([one - other for one, other in known.values()], cluster=unit, settings=settings)
     enough = min(math.ceil(2 / (1 - level)), _MOST_RESAMPLES)
     at_level = replace(settings, level=level, resamples=max(settings.resamples, enough))
-    intervals = {
-        key: paired_interval(*pair, cluster=unit, settings=at_level, score=rate) for key, pair in known.items()
-    }
+    intervals = {key: paired_interval(*pair, cluster=unit, settings=at_level, rate=rate) for key, pair in known.items()}
     return {key: one for key, each in intervals.items() if (one := cells.interval_cell(each, scale)) is not None}

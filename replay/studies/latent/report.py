@@ -30,7 +30,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import InvalidError, argument
 from toolkit.log import AnyLog, check_log, open_log
 from toolkit.show import SIMULATED, IntervalCell, NumberWithInterval, remark
-from toolkit.show.drawing.page import WIDTH, inches
+from toolkit.show.drawing.page import WIDTH, width_in_inches
 from toolkit.stats import Settings
 
 
@@ -89,7 +89,7 @@ def study_latent(
     for name, value, least in (("seeds", seeds, 1), ("most", most, 0), ("positions", positions, 0)):
         if value < least:
             raise InvalidError(f"{argument(name)} is {value}; it takes integers, at least {least}")
-    drawn_at = inches(width)
+    drawn_at = width_in_inches(width)
     log = open_log(log)
     check_log(log)
     setting = LatentSetting(

@@ -25,7 +25,7 @@ from toolkit.show import SIMULATED, IntervalCell, NumberWithInterval, remark, ta
 from toolkit.show.tables.table import markdown_cell
 from toolkit.stats import Settings
 
-MORE_GOLD, LESS_GOLD = "FAIR has all gold, SUNAR has not", "SUNAR has all gold, FAIR has not"
+MORE_GOLD, LESS_GOLD = "FAIR has all gold, SUNAR lacks some", "SUNAR has all gold, FAIR lacks some"
 WRONG_MAJORITY, NO_CHAIN = "the majority is wrong, some chain is right", "no chain is right"
 CONTAINED, GRANULARITY = "gold is contained, not equal", "date of another granularity"
 LEVEL, TWO_RIGHT = "answer of another level", "two right answers"
@@ -183,7 +183,9 @@ def choose_cases(
         if not case.count:
             missing.append(remark(_NO_CASE, f"table {table}: no question where {case.kind}: {case.frequency()}"))
     if not cases:
-        missing.append(remark(_NO_CASE, f"evidence of {FAIR} and {SUNAR}: both are not replayed with gold documents"))
+        missing.append(
+            remark(_NO_CASE, f"evidence of {FAIR} and {SUNAR}: the two are not replayed together with gold documents")
+        )
     pool = main_chains(answers)
     single = None if pool is None else selection.way(pool, SINGLE_SHOT)
     if pool is None or single is None:

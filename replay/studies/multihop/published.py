@@ -25,7 +25,7 @@ _READERS = (("gpt-4o-mini", "gpt-4o-mini"), ("llama", "Llama 3.1 8B"), ("deepsee
 _GAINS = ("cover_em_pct", "gain_over_single_shot_pct")
 
 
-def published_retriever(dataset: str | None, name: str) -> PublishedRow:
+def published_recall(dataset: str | None, name: str) -> PublishedRow:
     """Returns the published recall of a retriever at 1 and 10 documents (table 5.1); empty where there is none."""
     return WORK.row("5.1", dataset, retriever=name.replace("SELF-ASK", "Self-Ask"))
 

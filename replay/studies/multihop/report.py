@@ -30,7 +30,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import InvalidError, argument, listed
 from toolkit.log import AnyLog, check_log, open_log
 from toolkit.show import SIMULATED, remark
-from toolkit.show.drawing.page import WIDTH, inches
+from toolkit.show.drawing.page import WIDTH, width_in_inches
 from toolkit.stats import Settings, check_margin
 
 
@@ -69,7 +69,7 @@ def study_multihop(
     for name, value, least in (("entropy", entropy, 0), ("stable", stable, 1)):
         if value < least:
             raise InvalidError(f"{argument(name)} is {value}; it takes numbers, at least {least}")
-    drawn_at = inches(width)
+    drawn_at = width_in_inches(width)
     log = open_log(log)
     check_log(log)
     setting = MultihopSetting(

@@ -29,7 +29,7 @@ from replay.studies.multihop.chains import DIRECT, SCORED_BY
 from replay.studies.multihop.published import (
     WORK,
     published_answers,
-    published_retriever,
+    published_recall,
     published_selection,
     unlike_whole_counts,
 )
@@ -79,7 +79,7 @@ def _ranking_rows(study: MultihopStudy) -> Iterator[Row]:
         values: dict[str, Value] = {"minus_plain": gaps.get((name, PLAIN))}
         values |= {} if name == STABLE else dict.fromkeys(_SAVING)
         values |= {} if name.startswith(FAIR) else {"rewarded_share": None}
-        yield Row((name,), PolicyCells(run.result.statistics, name), values, published_retriever(study.published, name))
+        yield Row((name,), PolicyCells(run.result.statistics, name), values, published_recall(study.published, name))
 
 
 TABLE_5_1 = Sheet[MultihopStudy](

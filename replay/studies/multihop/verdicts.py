@@ -171,11 +171,11 @@ def sensitivity_sentence(retrieval: Retrieval) -> str:
     answers = [is_above(cell) for cell in gaps.values()]
     up, down = answers.count(Answer.YES), answers.count(Answer.NO)
     alike = len(gaps) in (up, down)
-    hangs = "hangs" if up and down else "does not hang" if alike else "is not shown to hang"
+    depends = "depends" if up and down else "does not depend" if alike else "is not shown to depend"
     low, high = (pick(gaps.values(), key=lambda cell: cell.estimate) for pick in (min, max))
     ends = "; ".join(NumberWithInterval(2, signed=True).show(one) for one in (low, high))
     return (
-        f"The sign of {FAIR} minus {PLAIN} {hangs} on the reading: of {len(gaps)} "
+        f"The sign of {FAIR} minus {PLAIN} {depends} on the reading: of {len(gaps)} "
         f"settings {up} are above, {down} below, {len(gaps) - up - down} not decided; the least and the most, in "
         f"points of {RECALL}: {ends}."
     )

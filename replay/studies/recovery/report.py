@@ -33,7 +33,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import listed
 from toolkit.log import AnyLog, check_log, open_log
 from toolkit.show import SIMULATED, code_of, remark
-from toolkit.show.drawing.page import WIDTH, inches
+from toolkit.show.drawing.page import WIDTH, width_in_inches
 from toolkit.stats import Settings, check_margin
 
 
@@ -91,7 +91,7 @@ def study_recovery(
     Raises ThinkbackError where the log has no revisions of a first attempt, or for anything wrong with the settings.
     """
     check_margin(margin)
-    drawn_at = inches(width)
+    drawn_at = width_in_inches(width)
     log = open_log(log)
     check_log(log)
     setting = InterventionSetting(

@@ -132,7 +132,7 @@ _PAIRED, _SOME = 5, 0.1
 """Times as often as the other number of a pair the answer equals gold; the least share of rows in which it does."""
 
 
-def named_pairs(columns: Columns, given: str | None) -> Columns:
+def resolve_number_pairs(columns: Columns, given: str | None) -> Columns:
     """The columns. Of a pair of numbers the one that is `given` as the answer, or equals gold, is the answer, and the
     other counts tokens; where neither does, either may be the answer.
     """

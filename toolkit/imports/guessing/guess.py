@@ -27,7 +27,7 @@ from toolkit.imports.guessing.columns import (
     check_python_lists,
     columns_by_model,
     columns_of,
-    named_pairs,
+    resolve_number_pairs,
     rival_outputs,
     setting_text,
 )  # fmt: skip
@@ -80,7 +80,7 @@ def guess_mapping(sources: Sequence[str], settings: Sequence[str] = ()) -> Guess
     shape = shape_of(sources, given)
     draft = Draft(given)
     every = Columns((*columns_of(shape.rows, shape.opened), *shape.more), shape.rows.frame.height)
-    every = named_pairs(every, given.get("traces", {}).get("answer"))
+    every = resolve_number_pairs(every, given.get("traces", {}).get("answer"))
     for column in every.every:
         check_python_lists(column)
     columns = replace(every, assigned=_columns_in_settings(given, every) | shape.assigned)

@@ -11,6 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from toolkit.table_rows import starts_of_equal_runs
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -89,8 +91,7 @@ def group_traces(traces: pl.DataFrame, ids: pl.Series) -> TraceGroups:
         parent = _places(parents, parents.drop_nulls().unique().sort()).cast(pl.Int64).fill_null(-1).to_numpy()
     keys = [traces["sample_index"].to_numpy(), parent, example.cast(pl.Int64).to_numpy(), kind]
     order = np.lexsort(keys)
-    changes = [np.diff(key[order], prepend=-2) != 0 for key in keys[1:]]
-    start = np.flatnonzero(np.any(changes, axis=0))
+    start = starts_of_equal_runs(*(key[order] for key in keys[1:]))
     return TraceGroups(traces[order], ids, kinds, start, kind=kind[order][start], example=keys[2][order][start])
 
 

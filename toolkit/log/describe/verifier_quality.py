@@ -86,7 +86,7 @@ class _ScoredSignal:
 
 
 @dataclass(frozen=True)
-class _SuffixLengths:
+class _BestSuffixLengths:
     """The best number of last tokens: `best` on these rows, `honest` chosen on others (None without such)."""
 
     best: int
@@ -143,7 +143,7 @@ def _measure_quality(
 
 
 def signals_of(
-    traces: ScoredTraces, train: ScoredTraces | None, untrained: str, lengths: _SuffixLengths | None
+    traces: ScoredTraces, train: ScoredTraces | None, untrained: str, lengths: _BestSuffixLengths | None
 ) -> Iterator[_ScoredSignal]:
     """Yields the signals that may predict right answers, verifiers last. A missing one has a remark but no score."""
     nothing = np.full(len(traces.right), np.nan)
@@ -184,11 +184,11 @@ def _answer_prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
     return joined["prior"].fill_null(base).to_numpy()
 
 
-def suffix_lengths(traces: ScoredTraces, train: ScoredTraces | None) -> _SuffixLengths | None:
+def suffix_lengths(traces: ScoredTraces, train: ScoredTraces | None) -> _BestSuffixLengths | None:
     """The best suffix lengths, on these rows and chosen on others; None where no log-probabilities are logged."""
     if not traces.most_tokens or traces.tokens.is_null().all():
         return None
-    return _SuffixLengths(
+    return _BestSuffixLengths(
         _best_k(traces), _best_k(train, traces.most_tokens) if train is not None and train.most_tokens else None
     )
 
@@ -199,7 +199,7 @@ def _best_k(traces: ScoredTraces, most: int | None = None) -> int:
     return int(np.argmax(areas)) + 1
 
 
-def _lengths_to_show(longest: int, chosen: _SuffixLengths) -> Mapping[int, str]:
+def _lengths_to_show(longest: int, chosen: _BestSuffixLengths) -> Mapping[int, str]:
     step = max(1, (longest - EACH_K) // (MOST_K - EACH_K))
     some = {*range(1, min(EACH_K, longest) + 1), *range(EACH_K, longest + 1, step)}
     remarks = [(k, remark) for k, remark in ((chosen.best, BEST), (chosen.honest, HONEST)) if k is not None]

@@ -10,6 +10,7 @@ import polars as pl
 
 from toolkit.log.contract.problems import LogError
 from toolkit.log.read.log import Log, collect
+from toolkit.table_rows import starts_of_equal_runs
 
 BLOCK_ROWS = 500_000
 """Approximate number of rows in memory at one time."""
@@ -40,5 +41,5 @@ def example_ranges(counts: Iterable[pl.DataFrame], rows: int) -> Iterator[tuple[
 def group_examples(lengths: np.ndarray, rows: int) -> list[tuple[int, int]]:
     """Groups neighbouring examples, (start, end), into about `rows` rows each. `lengths` (E,): each one's rows."""
     block = (np.cumsum(lengths) - 1) // max(rows, 1)  # (E,), ascending
-    starts = np.flatnonzero(np.diff(block, prepend=-1))
+    starts = starts_of_equal_runs(block)
     return list(itertools.pairwise([*starts.tolist(), len(lengths)])) if len(lengths) else []

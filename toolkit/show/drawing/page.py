@@ -26,7 +26,7 @@ _ROW = 0.145  # inches of a row of the legend
 _EDGE = 0.06  # inches free at the left and right
 
 
-def inches(width: str | float) -> float:
+def width_in_inches(width: str | float) -> float:
     """A width such as `3.3in`, `84mm`, `8.4cm` or `240pt` in inches; a number is inches already."""
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(in|cm|mm|pt)\s*", width) if isinstance(width, str) else None
     if isinstance(width, str) and match is None:

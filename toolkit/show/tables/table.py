@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from toolkit.printable import spreadsheet_text
-from toolkit.show.drawing.page import WIDTH, inches
+from toolkit.show.drawing.page import WIDTH, width_in_inches
 from toolkit.show.tables.html import escaped_prose
 from toolkit.show.tables.latex import as_latex
 from toolkit.show.tables.table_content import Form, Number, TableColumn, TableContent, Tick, Words
@@ -62,7 +62,7 @@ class Table(TableContent):
         parts below, and siunitx aligns numbers at their points. The first line names the packages that it needs. Every
         sign that LaTeX would read as a command is escaped.
         """
-        return as_latex(self, label, inches(width), whole)
+        return as_latex(self, label, width_in_inches(width), whole)
 
     def html(self) -> str:
         """A table with its title as caption and the notes above and below it, for a notebook or a page."""

@@ -214,7 +214,7 @@ def _count_unlike_examples(sample: WholeSample, value: Ints, weight: Ints, polic
     return counts
 
 
-def has_same_calls(
+def is_identical(
     sample: WholeSample, references: Sequence[int], policies: Sequence[int] | None = None
 ) -> NDArray[np.bool_]:
     """Whether a policy paid the same and answered the same as a reference on every example, (references, policies).

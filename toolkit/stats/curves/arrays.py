@@ -60,24 +60,29 @@ def unit_numbers(cluster: ArrayLike) -> Ints:
     return place[number]
 
 
+def _is_binary(column: Floats) -> bool:
+    return bool((np.isnan(column) | (column == 0) | (column == 1)).all())
+
+
 def interval(
     values: ArrayLike,
     *,
     cluster: ArrayLike | None = None,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
-    score: bool = True,
+    rate: bool = True,
     strata: Strata | None = None,
 ) -> Interval:
     """The mean of `values` (one an example) with its interval, resampled by example or `cluster`; NaN is left out.
 
-    `score`: values that are 0 and 1 only with fewer than ten of either get Wilson's interval. `strata`: those of the
+    `rate`: values that are 0 and 1 only with fewer than ten of either get Wilson's interval; without, a quantity's
+    limits come from resamples alone. `strata`: those of the
     examples, within which they are drawn, and what each counts.
 
     `interval([0] * 10)` has the limits 0 and 0.2775.
     """
     column = _value_column(values, "values")
-    rate = score and bool((np.isnan(column) | (column == 0) | (column == 1)).all())
-    result = _summarise_columns({"values": column}, cluster, settings, OutcomeColumn("value", rate=rate), strata)
+    outcome = OutcomeColumn("value", rate=rate and _is_binary(column))
+    result = _summarise_columns({"values": column}, cluster, settings, outcome, strata)
     row = result.summary.row(0, named=True)
     return Interval(row["estimate"], row["low"], row["high"], row["n"], row["method"])
 
@@ -87,18 +92,18 @@ def intervals(
     *,
     cluster: ArrayLike | None = None,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
-    score: bool = True,
+    rate: bool = True,
 ) -> dict[str, Interval]:
     """The mean of each column (one value an example) with its interval, as `interval` gives it, from one pass over the
-    resamples. `score`: as for `interval`.
+    resamples. `rate`: as for `interval`.
     """
     read = {name: _value_column(values, name) for name, values in columns.items()}
-    rates = {name: score and bool((np.isnan(one) | (one == 0) | (one == 1)).all()) for name, one in read.items()}
+    rates = {name: rate and _is_binary(one) for name, one in read.items()}
     means: dict[str, Interval] = {}
-    for rate in (True, False):
-        alike = {name: one for name, one in read.items() if rates[name] == rate}
+    for is_rate in (True, False):
+        alike = {name: one for name, one in read.items() if rates[name] == is_rate}
         if alike:
-            result = _summarise_columns(alike, cluster, settings, OutcomeColumn("value", rate=rate))
+            result = _summarise_columns(alike, cluster, settings, OutcomeColumn("value", rate=is_rate))
             rows = result.summary.select("policy", "estimate", "low", "high", "n", "method").iter_rows()
             means |= {name: Interval(*row) for name, *row in rows}
     return {name: means[name] for name in columns}
@@ -111,11 +116,11 @@ def paired_interval(
     cluster: ArrayLike | None = None,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
     strata: Strata | None = None,
-    score: bool = True,
+    rate: bool = True,
 ) -> PairedInterval:
     """The mean of `first` minus that of `second` on the same examples, with interval and p-value.
 
-    An example that lacks either value (NaN) is left out of both. `score`: values from 0 to 1 are shares of what could
+    An example that lacks either value (NaN) is left out of both. `rate`: values from 0 to 1 are shares of what could
     be, whose few differences get score limits; without, a quantity's limits come from resamples alone. `strata`: as for
     `interval`.
     """
@@ -125,9 +130,9 @@ def paired_interval(
     missing = np.isnan(one) | np.isnan(two)
     columns = {"first": np.where(missing, np.nan, one), "second": np.where(missing, np.nan, two)}
     result = _paired_result(
-        _summarise_columns(columns, cluster, settings, OutcomeColumn("value", rate=score), strata), "value"
+        _summarise_columns(columns, cluster, settings, OutcomeColumn("value", rate=rate), strata), "value"
     )
-    if not score or missing.all() or np.abs(np.stack([one, two])[:, ~missing]).max() > 1:
+    if not rate or missing.all() or np.abs(np.stack([one, two])[:, ~missing]).max() > 1:
         return result
     move = np.where(missing, 0.0, one - two)
     if cluster is not None:

@@ -16,6 +16,7 @@ from toolkit.stats.limits.student import normal_deviation, single_critical_value
 from toolkit.stats.metrics.resamples import THREADS, Counts, Resamples, Settings
 from toolkit.stats.metrics.spill import Floats, Ints
 from toolkit.stats.metrics.strata import Strata
+from toolkit.table_rows import starts_of_equal_runs
 
 GATHER_BYTES = 64 * 2**20
 """Traces' resampled weights held at once."""
@@ -51,8 +52,7 @@ def _average_ranks(score: Floats, number: Ints) -> Floats:
     """The rank of each score within its number, from 1; equal scores share the mean of their ranks."""
     order = np.lexsort((score, number)) if number.any() else np.argsort(score)
     ordered, of = score[order], number[order]
-    group = np.flatnonzero(np.diff(of, prepend=-1))
-    first = np.flatnonzero((np.diff(of, prepend=-1) != 0) | np.append(True, ordered[1:] != ordered[:-1]))
+    group, first = starts_of_equal_runs(of), starts_of_equal_runs(of, ordered)
     size = np.diff(first, append=len(of))
     ranks = np.empty(len(score))
     ranks[order] = np.repeat(first + (size + 1) / 2, size) - np.repeat(group, np.diff(group, append=len(of)))
@@ -131,7 +131,7 @@ def auc_intervals(
         aucs_by_group(score, right, number),
         cluster=units[first],
         settings=Settings(settings.resamples, settings.level, "percentile", settings.seed),
-        score=False,
+        rate=False,
         strata=strata,
     )
     of_unit = None if strata is None else strata.number[np.unique(units[first], return_index=True)[1]]

@@ -13,7 +13,7 @@ from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.errors import UnknownError, argument, suggest
 from toolkit.notes import Note
 from toolkit.stats.bootstrap.fallback_intervals import choose_intervals
-from toolkit.stats.bootstrap.pairs import PairCounts, count_pairs, has_same_calls
+from toolkit.stats.bootstrap.pairs import PairCounts, count_pairs, is_identical
 from toolkit.stats.bootstrap.sample import WholeSample, read_sample
 from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesPlan, SeriesResults, resampled_values
 from toolkit.stats.many.ranks import NO_RANKS, RankedPolicies, ranks_of
@@ -98,7 +98,7 @@ def summarise(
     number, paid = names.index(metric) if metric in names else None, sample.cost_metric(among, columns, cost)
     leader = None if number is None else sample.best_policy(number, paid, among)
     references = list(dict.fromkeys([*base, *([] if leader is None else [leader]), *_policy_places(policies, also)]))
-    pairs, same = count_pairs(sample, references), has_same_calls(sample, references)
+    pairs, same = count_pairs(sample, references), is_identical(sample, references)
     shared = SharedDifferences.of(sample, references)
     sample = shared.sample
     results = choose_intervals(sample, references, pairs, settings, shared.pair_sums(settings))
@@ -145,7 +145,7 @@ def differences(
         shared = SharedDifferences.of(of_group, some)
         results = choose_intervals(shared.sample, some, pairs, settings, shared.pair_sums(settings))
         shared.put_differences(results, settings)
-        same = has_same_calls(sample, some, some)
+        same = is_identical(sample, some, some)
         frames.append(_comparison_rows(shared.sample, some, results, pairs, same, shared.counts))
     return pl.concat(frames)
 

@@ -64,9 +64,9 @@ def notes_on_strata(strata: Strata | None) -> Iterator[Note]:
     if strata is None:
         return
     sizes = listed([f"{name} ({size:,})" for name, size in strata.sizes.items()], MOST_STRATA)
-    yield note("strata", f"intervals are within each `{strata.column}`, its number of examples being no luck: {sizes}")
+    yield note("strata", f"intervals take the number of examples of each `{strata.column}` as fixed: {sizes}")
     if strata.joined:
-        few = "few to be resampled each alone, so together"
+        few = "too few examples to be resampled alone; these are resampled together"
         yield note("small_strata", f"{listed(strata.joined, MOST_STRATA)}: {few}")
     if strata.shares is not None:
         parts = listed([f"{name} {100 * share:.3g} %" for name, share in strata.shares.items()], MOST_STRATA)
