@@ -11,9 +11,7 @@ import polars as pl
 
 def starts_of_equal_runs(*keys: np.ndarray) -> np.ndarray:
     """The start (G,) of each run of rows that are equal in every key (N,)."""
-    change = keys[0][1:] != keys[0][:-1]
-    for key in keys[1:]:
-        change |= key[1:] != key[:-1]
+    change = np.any([key[1:] != key[:-1] for key in keys], axis=0)
     return np.flatnonzero(np.concatenate([[True], change]) if len(keys[0]) else [])
 
 

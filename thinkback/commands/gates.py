@@ -37,9 +37,7 @@ def fit_gate(
             fitted.out_of_fold.write_csv(path)
     for note in fitted.notes:
         console.say(note)
-    _show_calibration(
-        fitted.calibration, "How its scores separate repairs from the rest, where its threshold was chosen"
-    )
+    _show_calibration(fitted.calibration, "How its scores separate repairs, where its threshold was chosen")
     chosen = fitted.gate
     side, frozen = "below" if chosen.direction == "below" else "at least", chosen.content["threshold"]
     fires = frozen if isinstance(frozen, str) else f"where the score is {side} {frozen:.6g}"
@@ -63,7 +61,7 @@ def transfer(
     report = transfer_report(log, gate, settings=settings, **given)
     console.show(report.table())
     console.say()
-    _show_calibration(report.calibration, "How its scores separate repairs from the rest there")
+    _show_calibration(report.calibration, "How its scores separate repairs there")
 
 
 def _show_calibration(scores: CalibrationScores, title: str) -> None:

@@ -183,9 +183,7 @@ def choose_cases(
         if not case.count:
             missing.append(remark(_NO_CASE, f"table {table}: no question where {case.kind}: {case.frequency()}"))
     if not cases:
-        missing.append(
-            remark(_NO_CASE, f"evidence of {FAIR} and {SUNAR}: the two are not replayed together with gold documents")
-        )
+        missing.append(remark(_NO_CASE, f"{FAIR} and {SUNAR} are not replayed together with gold documents"))
     pool = main_chains(answers)
     single = None if pool is None else selection.way(pool, SINGLE_SHOT)
     if pool is None or single is None:

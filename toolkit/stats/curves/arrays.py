@@ -60,10 +60,6 @@ def unit_numbers(cluster: ArrayLike) -> Ints:
     return place[number]
 
 
-def _is_binary(column: Floats) -> bool:
-    return bool((np.isnan(column) | (column == 0) | (column == 1)).all())
-
-
 def interval(
     values: ArrayLike,
     *,
@@ -75,16 +71,12 @@ def interval(
     """The mean of `values` (one an example) with its interval, resampled by example or `cluster`; NaN is left out.
 
     `rate`: values that are 0 and 1 only with fewer than ten of either get Wilson's interval; without, a quantity's
-    limits come from resamples alone. `strata`: those of the
-    examples, within which they are drawn, and what each counts.
+    limits come from resamples alone. `strata`: of the examples, within which they are drawn, and what each counts.
 
     `interval([0] * 10)` has the limits 0 and 0.2775.
     """
-    column = _value_column(values, "values")
-    outcome = OutcomeColumn("value", rate=rate and _is_binary(column))
-    result = _summarise_columns({"values": column}, cluster, settings, outcome, strata)
-    row = result.summary.row(0, named=True)
-    return Interval(row["estimate"], row["low"], row["high"], row["n"], row["method"])
+    named = {"values": values}
+    return intervals(named, cluster=cluster, settings=settings, rate=rate, strata=strata)["values"]
 
 
 def intervals(
@@ -93,17 +85,18 @@ def intervals(
     cluster: ArrayLike | None = None,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
     rate: bool = True,
+    strata: Strata | None = None,
 ) -> dict[str, Interval]:
     """The mean of each column (one value an example) with its interval, as `interval` gives it, from one pass over the
-    resamples. `rate`: as for `interval`.
+    resamples. `rate`, `strata`: as for `interval`.
     """
     read = {name: _value_column(values, name) for name, values in columns.items()}
-    rates = {name: rate and _is_binary(one) for name, one in read.items()}
+    rates = {name: rate and bool((np.isnan(one) | (one == 0) | (one == 1)).all()) for name, one in read.items()}
     means: dict[str, Interval] = {}
     for is_rate in (True, False):
         alike = {name: one for name, one in read.items() if rates[name] == is_rate}
         if alike:
-            result = _summarise_columns(alike, cluster, settings, OutcomeColumn("value", rate=is_rate))
+            result = _summarise_columns(alike, cluster, settings, OutcomeColumn("value", rate=is_rate), strata)
             rows = result.summary.select("policy", "estimate", "low", "high", "n", "method").iter_rows()
             means |= {name: Interval(*row) for name, *row in rows}
     return {name: means[name] for name in columns}
