@@ -48,7 +48,14 @@ def assert_complete(folder: Path) -> str:
     assert drawn
     for path in drawn:
         assert (folder / path).read_bytes().startswith(b"%PDF")
-    assert {path.name for path in folder.iterdir()} == {"report.md", "report.tex", "tables", "figures", "result"}
+    assert {path.name for path in folder.iterdir()} == {
+        "report.md",
+        "report.tex",
+        "page.html",
+        "tables",
+        "figures",
+        "result",
+    }
     assert {path.suffix for path in (folder / "tables").iterdir()} == {".md", ".tex", ".csv"}
     assert replay.load(folder / "result").statistics.n > 0
     return text

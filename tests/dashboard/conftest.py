@@ -166,6 +166,10 @@ class Opened:
             }))"""
         )
 
+    def each_setting(self) -> None:
+        """Give every setting of a sweep a row of its own."""
+        self.page.locator("#settings").check()
+
     def policies(self) -> list[str]:
         return self.js("[...document.querySelectorAll('#table-body tr')].map((row) => row.dataset.policy)")
 

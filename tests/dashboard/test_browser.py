@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import polars as pl
 import pytest
+from scipy.special import stdtrit
 
 import replay
 from generate.simulation.checks import simulate_checks
@@ -27,9 +28,10 @@ def estimates(saved: Path) -> dict[tuple[str, str], tuple[float, float | None, f
 
 def test_the_table_is_the_ranked_table(browse: Open, page_file: Path, result: Result) -> None:
     page = browse(page_file)
+    page.each_setting()
     table = result.table()
     names = page.js("current().policies.map((one) => one.called)")
-    assert [row[2] for row in page.rows()] == names
+    assert [row[2].split("\n")[0] for row in page.rows()] == names
     assert len({*names}) == len(names)
     assert [" ".join(row[3].split()) for row in page.rows()] == [row[2] for row in table.texts()]
     heads = page.js("[...document.querySelectorAll('#table-head th')].map((one) => one.innerText)")
@@ -43,6 +45,7 @@ def test_the_table_is_the_ranked_table(browse: Open, page_file: Path, result: Re
 
 def test_it_sorts_filters_and_hides_columns(browse: Open, page_file: Path, saved: Path) -> None:
     page = browse(page_file)
+    page.each_setting()
     told = estimates(saved)
     for heading, metric, first in (("accuracy %", "accuracy", True), ("tokens", "total_tokens", False)):
         for down in (first, not first):
@@ -209,6 +212,7 @@ def test_names_stand_by_their_own_marks(browse: Open, page_file: Path, width: in
         assert names
         assert all(all(held) for _, *held in names), names
         below = page.text("#plane-key")
+        assert "unmarked" not in below
         told = [text for text, *_ in names]
         assert sum(text.isdigit() for text in told) == len(re.findall(r"\b\d+: ", below))
         front = page.js("drawn.get('plane').view.data('front').map((one) => one.name)")
@@ -265,16 +269,98 @@ def test_differences_to_a_baseline_of_choice(browse: Open, page_file: Path, resu
     assert {one["told"] for one in rows.values()} == {told for told, _ in drawn} >= {"not told apart"}
     rings = {"told apart": 1, "not told apart": 2, "no limits": 1}
     assert all(rings[told] == count for told, count in drawn)
-    page.js("{ current().pairs.low = current().pairs.low.map((one) => one.map(() => null)); drawDifferences(); }")
+    page.js(
+        "{ current().outcomes = null; current().pairs.low = current().pairs.low.map((one) => one.map(() => null)); }"
+    )
+    page.js("drawDifferences()")
     assert "No limits: so many policies have them to the baseline of the result alone." in page.text("#forest-said")
     headroom_is_told_in_words(page)
+
+
+def test_a_sweep_is_one_row_that_opens(browse: Open, page_file: Path, result: Result) -> None:
+    """The row is that of the setting that comes first, with a small curve; opened, the others stand below it."""
+    page = browse(page_file)
+    sweeps = {one.sweep for one in result.policies if one.sweep_size > 1}
+    alone = [one for one in result.policies if one.sweep_size <= 1]
+    assert len(page.rows()) == len(sweeps) + len(alone)
+    assert f"{len(result.policies)} policies" in page.text("#table-count")
+    ranked = [row[1] for row in result.table().rows]
+    margin = [name for name in ranked if name.startswith("margin")]
+    assert [name for name in page.policies() if name.startswith("margin")] == margin[:1]
+    majority = page.js("current().sweeps.findIndex((one) => one.name === 'majority')")
+    assert page.page.locator(f".settings:has(#open-sweep-{majority}) .curve path").get_attribute("d").count("L") == 2
+    number = page.js("current().sweeps.findIndex((one) => one.name === 'margin')")
+    page.page.focus(f"#open-sweep-{number}")
+    page.page.keyboard.press("Enter")
+    assert page.js("[document.activeElement.id, document.activeElement.ariaExpanded]") == [
+        f"open-sweep-{number}",
+        "true",
+    ]
+    at = page.policies().index(margin[0])
+    assert page.policies()[at : at + len(margin)] == margin
+    page.page.get_by_role("button", name="tokens").first.click()
+    cheapest = min(margin, key=lambda name: estimates_of(result)[name])
+    assert next(name for name in page.policies() if name.startswith("margin")) == cheapest
+    page.page.keyboard.press("Escape")
+    page.page.locator(f"#open-sweep-{number}").click()
+    assert [name for name in page.policies() if name.startswith("margin")] == [cheapest]
+    page.page.locator("#settings").check()
+    assert len(page.rows()) == len(result.policies)
+    assert "settings=apart" in page.js("location.hash")
+
+
+def estimates_of(result: Result) -> dict[str, float]:
+    rows = result.summary.filter(metric="total_tokens")
+    return dict(rows.select("policy", "estimate").iter_rows())
+
+
+def test_rows_of_charts_stand_for_all_policies(browse: Open, page_file: Path) -> None:
+    """The front, the baseline, the best and the worst of each sweep, what is in no sweep; and the page says so."""
+    page = browse(page_file)
+    rows = page.js("drawn.get('forest').view.data('rows').map((one) => one.name)")
+    policies = page.js("current().policies")
+    wanted = {one["called"] for one in policies if one["front"] or one["leads"] or not one["sweep"]}
+    for sweep in page.js("current().sweeps"):
+        members = sorted(number for number in sweep["policy"] if number is not None)
+        wanted |= {policies[members[0]]["called"], policies[members[-1]]["called"]}
+    assert {*rows} == wanted - {"first"}
+    assert "the front, the baseline, the best and the worst of each sweep, and what is in no sweep." in page.text(
+        "#forest-said"
+    )
+    page.page.fill("#find", "margin")
+    assert len(page.js("drawn.get('forest').view.data('rows')")) == 6
+
+
+def test_any_policy_is_a_baseline_with_a_t_interval(browse: Open, page_file: Path, result: Result) -> None:
+    """d = (1, 1, 0, −1, …) over the examples: its mean ± t × sd / √n, and how many are 1 and −1."""
+    page = browse(page_file)
+    names = page.js("current().policies.map((one) => one.name)")
+    assert page.page.locator("#baseline option").count() == len(names)
+    one, other = "majority[max_traces=8]", "margin[max_traces=4, stop.margin=0.3]"
+    columns = [result.outcomes_of(name).collect()["correct"].to_numpy() for name in (one, other)]
+    apart = columns[0] - columns[1]
+    page.js("current().pairs.low = current().pairs.low.map((one) => one.map(() => null))")
+    page.js(f"change({{ baseline: {names.index(other)}, find: 'majority' }})")
+    page.settled()
+    rows = {names[row["number"]]: row for row in page.js("drawn.get('forest').view.data('rows')")}
+    half = float(stdtrit(len(apart) - 1, 0.975)) * apart.std(ddof=1) / len(apart) ** 0.5
+    row = rows[one]
+    assert row["difference"] == pytest.approx(100 * apart.mean(), abs=1e-4)
+    assert [row["low"], row["high"]] == pytest.approx(
+        [100 * (apart.mean() + sign * half) for sign in (-1, 1)], abs=1e-4
+    )
+    assert [row["fixes"], row["flips"]] == [(apart > 0).sum(), (apart < 0).sum()]
+    assert "t intervals" in page.text("#forest-said")
+    assert "1/56" in page.text("#forest-said")
 
 
 def headroom_is_told_in_words(page: Opened) -> None:
     shares = [one[0] for one in page.js("current().headroom.measures.share_of_headroom")]
     rows = page.js("drawn.get('captured').view.data('rows')")
-    assert [one["share"] / 100 for one in rows] == pytest.approx(shares[: len(rows)])
-    assert len(rows) == 40
+    chosen = page.js("rowsOf(passing().filter((number) => current().headroom.accuracy[number] !== null))")
+    names = page.js("current().policies.map((one) => one.called)")
+    assert [one["name"] for one in rows] == [names[number] for number in chosen]
+    assert [one["share"] / 100 for one in rows] == pytest.approx([shares[number] for number in chosen])
     bars = page.js("drawn.get('headroom').view.data('bars')")
     assert {one["part"] for one in bars if one["label"].startswith(one["part"])} >= {"right", "selection"}
     assert [one["to"] for one in bars if one["part"] == "generation"] == pytest.approx([100] * len(rows), abs=1e-3)
@@ -310,7 +396,7 @@ def test_a_question_and_rows_are_laid_out_for_the_width(browse: Open, page_file:
     page.settled()
     for chart in ("forest", "changes", "headroom", "captured"):
         labels = page.page.locator(f"#{chart} svg .mark-text.role-axis-label").last.locator("text").all_text_contents()
-        assert len(set(labels)) == len(labels) > 10, chart
+        assert len(set(labels)) == len(labels) > 6, chart
     edges = (
         "(which, side) => [...[...document.querySelectorAll(`#changes .mark-text.${which}`)].pop().children]"
         ".map((one) => one.getBoundingClientRect()[side])"
@@ -561,7 +647,7 @@ def test_paper_has_all_columns_in_the_light(browse: Open, page_file: Path) -> No
     paper = 273 * 96 // 25.4  # A4 on its side
     page = browse(page_file, color_scheme="dark", viewport={"width": int(paper), "height": 700})
     page.page.emulate_media(media="print")
-    page.js("window.dispatchEvent(new Event('beforeprint'))")
+    page.js("{ document.body.dataset.print = 'all'; window.dispatchEvent(new Event('beforeprint')); }")
     assert page.js("document.documentElement.scrollWidth") <= paper
     assert page.js(BROKEN) == []
     assert page.page.locator(".numbers:visible").count() == 4

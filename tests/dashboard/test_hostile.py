@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from urllib.parse import quote
 
 import polars as pl
 import pytest
 
 import replay
+from generate.simulation.grid import simulate
 from replay import Result
 from tests.dashboard.conftest import POLICIES, Open, altered
 
@@ -113,19 +116,46 @@ def test_no_example_and_nothing_that_ranks(browse: Open, result: Result, log: Pa
     assert "0 examples" in page.text("#example-count") or "no examples" in page.text("#example-notes")
 
 
+FIRST_TABLE = """async (text) => {
+  const median = (times) => times.sort((one, other) => one - other)[2];
+  const timed = async (work) => { const times = []; for (let k = 0; k < 5; k += 1) {
+    const begin = performance.now(); await work(); document.body.offsetHeight; times.push(performance.now() - begin); }
+    return median(times); };
+  const parse = await timed(() => JSON.parse(text));
+  const table = await timed(() => { drawHead(); drawControls(); drawTable(); });
+  const chart = await timed(() => { absent("plane", ""); drawPlane(); return drawn.get("plane").turn; });
+  return [parse, table, chart];
+}"""
+"""Milliseconds of parsing the page's JSON, of drawing its first table, and of drawing one chart."""
+
+
 @pytest.mark.slow
-def test_five_hundred_policies(browse: Open, log: Path, tmp_path: Path) -> None:
-    steps = ", ".join(f"{number / 500:g}" for number in range(500))
-    policies = (
-        '[[policy]]\nname = "margin"\nkind = "sample"\npool = "n8"\nmax_traces = 8\nverifier = "strong"\n'
-        f'stop = {{ rule = "margin", margin = [{steps}] }}\n'
-    )
-    [path] = replay.run(log, policies, baseline="margin[stop.margin=0.002]", resamples=100).dashboard(
-        tmp_path / "many.html"
-    )
+def test_a_thousand_policies(browse: Open, tmp_path: Path) -> None:
+    """Less than 2 MB; the first table takes at most twice what parsing and one chart take; one row a sweep."""
+    simulate(tmp_path / "log", examples=500, traces=8, labels=5, seed=3, name="sweep")
+    steps = ", ".join(f"{number / 250:g}" for number in range(250))
+    policies = '[[policy]]\nname = "first"\nkind = "sample"\npool = "n8"\nmax_traces = 1\nselect = "first"\n'
+    for name, most in (("early", "[4, 6]"), ("late", "[7, 8]")):
+        policies += (
+            f'[[policy]]\nname = "{name}"\nkind = "sample"\npool = "n8"\nmax_traces = {most}\n'
+            f'verifier = "strong"\nstop = {{ rule = "margin", margin = [{steps}] }}\n'
+        )
+    [path] = replay.run(tmp_path / "log", policies, baseline="first", resamples=100).dashboard(tmp_path / "many.html")
     assert path.stat().st_size < 2_000_000
     page = browse(path)
-    assert len(page.rows()) == 500
+    assert len(page.rows()) == 3
+    assert page.page.locator("#table .curve").count() == 2
+    assert page.page.locator("#baseline option").count() == 1_001
     assert page.page.locator("#forest svg").count() == 1
-    assert "the first are drawn" in page.text("#forest-said")
-    assert int(page.page.locator("[data-sweep=margin] input").get_attribute("max") or 0) == 499
+    assert "the best and the worst of each sweep" in page.text("#forest-said")
+    assert int(page.page.locator("[data-sweep=early] input").last.get_attribute("max") or 0) == 249
+    [first] = re.findall(r'id="results-data">(.*?)</script>', path.read_text(encoding="utf-8"))
+    parse, table, chart = page.page.evaluate(FIRST_TABLE, first)
+    assert parse + table <= 2 * (parse + chart)
+    page.page.select_option("#baseline", index=700)
+    page.settled()
+    assert "t intervals" in page.text("#forest-said")
+    page.page.locator("#settings").check()
+    assert len(page.rows()) == 1_001
+    again = browse(path, f"#policies={quote('early[max_traces=4, stop.margin=0.004]', safe='')}")
+    assert again.js("state.picked.length") == 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from replay.analyses.report.verifier_areas import VerifierAuc, verifier_aucs, verifier_sentences
 from replay.data.prices import Prices, load_prices, logged_prices, priced_columns
 from replay.kinds.sample import WHOLE_POOL
 from replay.policies.suite import suite
@@ -22,10 +24,9 @@ from replay.runs.compare.headroom import GENERATION, SELECTION, SHARE, STOPPING,
 from replay.runs.compare.same_questions import NO_SAMPLES, SameQuestions
 from replay.runs.figures.figure_data import RATE, FigureData
 from replay.runs.figures.figures import FIGURES
-from replay.runs.figures.score_data import scores_of_log
-from replay.runs.passes.example_set import resampling_units, stratum_names
+from replay.runs.page.dashboard import write_dashboard
 from replay.runs.passes.logged_order import detectable_points, smallest_detectable_text
-from replay.runs.result.result import Result
+from replay.runs.result.result import Result, load
 from replay.runs.result.run import run
 from replay.runs.saved.display import inputs_by_group, ranked_input, ranked_table_csv
 from replay.runs.saved.promise import is_mean
@@ -33,7 +34,7 @@ from replay.runs.saved.provenance import PolicyRecord, policy_record, single_att
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.columns import cost_named, metric_column, with_columns
-from toolkit.errors import ThinkbackError, UnknownError, counted, first_line, listed
+from toolkit.errors import PackageError, ThinkbackError, UnknownError, counted, first_line, listed
 from toolkit.files import replacing
 from toolkit.imports.guessing.anything import as_log
 from toolkit.log import AnyLog, Description, Log, describe_log
@@ -63,60 +64,8 @@ from toolkit.show.ranking.ranking import UNLIKE, cell_of
 from toolkit.show.ranking.results import best_policy_sentences, cheapest_policy_sentences, main_finding, percent_text
 from toolkit.show.tables.html import bullet_list, paragraph
 from toolkit.show.tables.latex import COLUMN
-from toolkit.stats.curves.arrays import Interval
-from toolkit.stats.curves.roc import auc_intervals
 from toolkit.stats.limits.planning import POWER, difference_variance
 from toolkit.stats.many.compare import ACCURACY
-
-
-@dataclass(frozen=True)
-class _VerifierAuc:
-    """The area under the ROC curve of a verifier on one pool: over all traces, and within examples."""
-
-    verifier: str
-    pool: str
-    auc: Interval
-    auc_within: Interval
-
-
-def _verifier_aucs(log: Log, result: Result) -> tuple[_VerifierAuc, ...]:
-    """The areas of each verifier on the compared examples, the best first; those unknown are left out.
-
-    The pool is one that some policy reads it on, if any does; of several the one with most scored traces.
-    """
-    scores = scores_of_log(log, result.examples["example_id"]).filter(pl.col("score").is_finite())
-    units = result.examples.select("example_id", unit=resampling_units(result.examples))
-    column = result.summariser.outcomes.examples.strata
-    if column is not None:
-        units = units.with_columns(stratum=stratum_names(result.examples, column))
-    scores = scores.join(units, on="example_id").sort("example_id")
-    pairs_read = frozenset(pair for policy in result.policies for pair in _verifier_pool_pairs_read(policy.settings))
-    best: dict[str, tuple[bool, int, str]] = {}
-    groups = scores.partition_by("verifier", "slice", as_dict=True)
-    for (verifier, pool), rows in groups.items():
-        place = ((verifier, pool) in pairs_read, rows.height, str(pool))
-        best[str(verifier)] = max(best.get(str(verifier), place), place)
-    settings, areas = result.summariser.settings, []
-    for verifier, (*_, pool) in best.items():
-        rows = groups[verifier, pool]
-        intervals = auc_intervals(
-            rows["score"], rows["correct"], rows["example_id"], cluster=rows["unit"],
-            stratum=None if column is None else rows["stratum"], settings=settings,
-        )  # fmt: skip
-        if intervals.auc.estimate is not None:
-            areas.append(_VerifierAuc(verifier, pool, intervals.auc, intervals.auc_within))
-    return tuple(sorted(areas, key=lambda area: (-(area.auc.estimate or 0.0), area.verifier)))
-
-
-def _verifier_pool_pairs_read(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(verifier, pool) pairs that a policy, or a part of it, reads."""
-    verifier, pool = settings.get("verifier"), settings.get("pool")
-    if isinstance(verifier, str) and isinstance(pool, str):
-        yield verifier, pool
-    for inner in settings.values():
-        if isinstance(inner, Mapping):
-            yield from _verifier_pool_pairs_read(inner)
-
 
 SEQUENCE = (
     "lower limits of differences, within each family of policies from the dearest on until one fails; all families "
@@ -134,7 +83,7 @@ PARTS = {
 
 
 def _report_sections(
-    result: Result, description: Description, room: Headroom | None, areas: Sequence[_VerifierAuc],
+    result: Result, description: Description, room: Headroom | None, areas: Sequence[VerifierAuc],
     left_out: Sequence[str], not_drawn: Sequence[str] = (), same: SameQuestions | None = None,
 ) -> tuple[Section, ...]:  # fmt: skip
     """The sections of findings by subject, after one on what they leave out; a section with no finding is left out.
@@ -156,7 +105,7 @@ def _report_sections(
         ("stopping", "Stopping early"): [*_stopping_sentences(result, results), *ordered],
         ("headroom", "Headroom"): [*_headroom_sentences(result, room, results)],
         ("gates", "Gates and second steps"): [*_gate_sentences(result, results)],
-        ("verifiers", "Verifiers"): [*_verifier_sentences(areas, results.judged)],
+        ("verifiers", "Verifiers"): [*verifier_sentences(areas, results.judged)],
         ("assumptions", "Assumptions"): [*_assumption_sentences(description, result)],
         ("not_drawn", "Not drawn"): [f"{_as_sentence('; '.join(not_drawn))}."] if not_drawn else [],
     }  # fmt: skip
@@ -449,27 +398,6 @@ def _gate_sentences(result: Result, results: RankedInput) -> Iterator[str]:
         yield f"{counted(len(best) - MOST, 'more gate and step', 'more gates and steps')}: see the table of policies."
 
 
-def _verifier_sentences(areas: Sequence[_VerifierAuc], n: int) -> Iterator[str]:
-    verifier_areas = []
-    for area in areas:
-        notes = [f"{counted(area.auc.n, 'example')} of {n:,}"] if area.auc.n < n else []
-        if area.auc_within.estimate is not None:
-            notes.append(f"{_auc_text(area.auc_within)} among traces of one example")
-        verifier_areas.append(
-            f"`{area.verifier}` {_auc_text(area.auc)} on `{area.pool}`" + (f" ({'; '.join(notes)})" if notes else "")
-        )
-    if verifier_areas:
-        more = f"; {len(verifier_areas) - 2 * MOST:,} more" if len(verifier_areas) > 2 * MOST else ""
-        yield (
-            "A right trace of the examples compared scores above a wrong one with probability: "
-            f"{'; '.join(verifier_areas[: 2 * MOST])}{more}."
-        )
-
-
-def _auc_text(area: Interval) -> str:
-    return NumberWithInterval(3).show(IntervalCell(area.estimate or 0.0, area.low, area.high))
-
-
 def _assumption_sentences(description: Description, result: Result) -> Iterator[str]:
     yield from (f"{_as_sentence(remark)}." for remark in description.remarks)
     if not description.remarks:
@@ -571,6 +499,7 @@ class LogReport:
     def save(self, directory: str | Path, *, width: str | float = WIDTH, force: bool = False) -> None:
         """Write report.md, report.tex, and the folders of tables, of figures (`width` wide) and of the saved result.
 
+        Where the extra `dashboard` is installed, page.html is the page of that result.
         Everything is written, or nothing. Raises ThinkbackError where the folder exists, unless `force` replaces it.
         """
         size = width_in_inches(width)
@@ -591,6 +520,8 @@ class LogReport:
             self.result.write(
                 folder / RESULT, headroom=self.room is not None, same=None if self.same is None else self.same.frame
             )
+            with suppress(PackageError):
+                write_dashboard([load(folder / RESULT)], folder / "page.html")
             document = self.document()
             (folder / "report.md").write_text(as_markdown(document), encoding="utf-8")
             (folder / "report.tex").write_text(as_latex(document), encoding="utf-8")
@@ -645,7 +576,7 @@ def report(
         except ThinkbackError as error:
             if room is not None or name != "headroom":  # its own section says so
                 not_drawn.append(f"figure `{name}`: {first_line(error)}")
-    areas = _verifier_aucs(opened_log, result) if description.verifiers.height else ()
+    areas = verifier_aucs(opened_log, result) if description.verifiers.height else ()
     same = _variation_between_runs(result)
     sections = _report_sections(result, description, room, areas, missing, not_drawn, same)
     lead = (*_lead_sentences(result, result.provenance["where"], standard is not None), *_mark_explanation(sections))

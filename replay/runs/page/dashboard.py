@@ -16,6 +16,8 @@ import numpy as np
 import polars as pl
 
 from replay.runs.page.dashboard_data import Json, json_number, json_numbers, result_data
+from replay.runs.page.first_table import split_for_first_table
+from replay.runs.page.outcome_codes import has_outcome_codes, outcome_codes
 from replay.runs.page.row_pictures import row_pictures
 from replay.runs.saved.display import ON_PAGE
 from replay.runs.saved.findings import OUTCOMES, Findings
@@ -32,6 +34,7 @@ from toolkit.show.dashboard.page import (
     compressed_json,
     dashboard_page,
     import_altair,
+    markup_size,
     script_json,
     texts_file,
     vega_script,
@@ -41,15 +44,26 @@ LARGEST = 1_950_000
 """The most bytes of a page without its texts."""
 MOST_ANSWERS = 3
 """The most answers that the page names of a mean over several orders."""
-ROOM = 40_000
-"""About how many bytes the page's own scripts and charts take."""
 
 
 @dataclass(frozen=True, eq=False)
 class _PageResult:
-    data: Json
-    examples: _PageExamples
-    packed: str
+    """A result on the page: what it reads first, the packed rest, and the policies as they are ranked."""
+
+    first: Json
+    rest: str
+    names: list[str]
+
+    @classmethod
+    def of(cls, result: Findings, folder: SavedFolder, name: str) -> _PageResult:
+        data = result_data(result, folder, name, has_outcome_codes(result, folder))
+        names = [one["name"] for one in data["policies"]]
+        first, rest = split_for_first_table(data)
+        return cls(first, compressed_json({"rest": rest, "outcomes": outcome_codes(result, folder, names)}), names)
+
+    @property
+    def size(self) -> int:
+        return len(script_json(self.first)) + len(self.rest)
 
 
 def write_dashboard(
@@ -71,18 +85,19 @@ def write_dashboard(
     for path in (page, beside) if texts else (page,):
         check_replaceable(path, force, inputs=[folder.path for folder in folders])
     names = _result_names([folder.path for folder in folders])
-    descriptions = [result_data(one, folder, name) for one, folder, name in zip(results, folders, names, strict=True)]
-    room = LARGEST - ROOM - len(vega_script()) - sum(len(script_json(description)) for description in descriptions)
-    page_results = [
-        _fitting_examples(one, folder, data, examples, room // len(results), texts)
-        for one, folder, data in zip(results, folders, descriptions, strict=True)
+    page_results = [_PageResult.of(*parts) for parts in zip(results, folders, names, strict=True)]
+    room = LARGEST - len(vega_script()) - markup_size() - sum(one.size for one in page_results)
+    packed = [
+        _fitting_examples(one, folder, page_result.names, examples, room // len(results), texts)
+        for one, folder, page_result in zip(results, folders, page_results, strict=True)
     ]
-    several = any(page_result.examples.files for page_result in page_results)
+    several = any(page_examples.files for page_examples, _ in packed)
     html = dashboard_page(
         PageData(
             title=printable(" and ".join(dict.fromkeys(result.log_name for result in results))),
-            results=[page_result.data for page_result in page_results],
-            examples=[page_result.packed for page_result in page_results],
+            results=[page_result.first for page_result in page_results],
+            rest=[page_result.rest for page_result in page_results],
+            examples=[text for _, text in packed],
             texts=beside.name if several else None,
         )
     )
@@ -90,8 +105,8 @@ def write_dashboard(
         held.enter_context(replacing_file(page, force)).write_text(html, encoding="utf-8")
         if several:
             written = held.enter_context(replacing(beside, force))
-            for number, one in enumerate(page_results):
-                for file, held_texts in one.examples.texts_by_file():
+            for number, (page_examples, _) in enumerate(packed):
+                for file, held_texts in page_examples.texts_by_file():
                     text = texts_file(number, file, held_texts)
                     (written / f"{number}-{file}.js").write_text(text, encoding="ascii")
     return [page, beside] if several else [page]
@@ -113,14 +128,14 @@ def _result_names(paths: Sequence[Path]) -> list[str]:
 
 
 def _fitting_examples(
-    result: Findings, folder: SavedFolder, data: Json, most: int, room: int, texts: bool
-) -> _PageResult:
-    names = [one["name"] for one in data["policies"]]
+    result: Findings, folder: SavedFolder, names: Sequence[str], most: int, room: int, texts: bool
+) -> tuple[_PageExamples, str]:
+    """The examples that fit into so many bytes, and the same as packed JSON."""
     while True:
         examples = _page_examples(result, folder, names, most, texts)
         size = compressed_json(examples.data)
         if len(size) <= room or len(examples.ids) <= FEWEST:
-            return _PageResult(data, examples, size)
+            return examples, size
         most = max(FEWEST, min(len(examples.ids) * 9 // 10, len(examples.ids) * room * 9 // 10 // len(size)))
 
 

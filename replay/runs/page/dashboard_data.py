@@ -32,14 +32,20 @@ BEST = 3
 """How many of the best policies have a line on what other samples would show."""
 BASELINES, DIFFERENCES = 24, 3_000
 """How many policies others can be compared with on a page, and the most differences that it has room for."""
+FEW = 150
+"""Of more policies a page reads those first that stand for their sweeps."""
 DIGITS = 7
 """How many significant digits numbers on the page have."""
 
 Json = dict[str, Any]
 
 
-def result_data(result: Findings, folder: SavedFolder, name: str) -> Json:
-    """A result as data for a page that calls it `name`; parts that it was saved without are null."""
+def result_data(result: Findings, folder: SavedFolder, name: str, computed: bool = False) -> Json:
+    """A result as data for a page that calls it `name`; parts that it was saved without are null.
+
+    `computed`: whether the page computes differences to any policy, so that of many policies only those to the run's
+    own baseline are here.
+    """
     results = replace(ranked_input(result), short=True)
     rows = rank(results)
     table = ranked_table(results) if rows else None
@@ -52,11 +58,11 @@ def result_data(result: Findings, folder: SavedFolder, name: str) -> Json:
         "takeaway": None if sentence is None else _in_plain_text(sentence),
         "basis": sentences_on_basis(result, results.called),
         "n": result.statistics.n, "level": result.summariser.settings.level, "metric": result.summariser.metric,
-        "cost": str(results.cost.metric), "metrics": [*_metric_entries(results, rows)],
+        "cost": str(results.cost.metric), "metrics": [*_metric_entries(results, rows, table)],
         "noFront": why_no_frontier(results) if rows else "the result has no policy",
         "table": {"columns": [], "rows": []} if table is None else _table_data(table, results),
         "policies": [*_policy_entries(result, results, rows, number)], "baseline": number.get(result.baseline or ""),
-        "leader": number.get(result.leader or ""), "pairs": _pair_differences(result, results, rows, number),
+        "leader": number.get(result.leader or ""), "pairs": _pair_differences(result, results, rows, number, computed),
         "sweeps": [*_sweep_entries(result, rows, number)], "headroom": _headroom_data(result, folder, number),
         "curves": None if curves is None else _curve_entries(curves),
         "warnings": [*[SIMULATED] * result.simulated, *_in_plain_texts(above, but=SIMULATED)],
@@ -126,14 +132,15 @@ def _in_plain_texts(notes: Iterable[object], but: str | None) -> Iterator[str]:
     return (_in_plain_text(str(note)) for note in notes if note != but)
 
 
-def _metric_entries(results: RankedInput, rows: Sequence[Ranked]) -> Iterator[Json]:
-    """The metrics that some policy has a value of: their number format, and each policy's value with limits."""
+def _metric_entries(results: RankedInput, rows: Sequence[Ranked], table: Table | None) -> Iterator[Json]:
+    """What the results are ranked by and what the table has: number formats, each policy's value, its limits."""
     place = {row.policy.name: number for number, row in enumerate(rows)}
     summary = results.summary.filter(pl.col("policy").is_in(list(place)))
+    names = {column.key for column in (() if table is None else table.columns)}
     for (metric,), frame in summary.partition_by("metric", as_dict=True, maintain_order=True).items():
-        if frame["estimate"].null_count() == len(frame):
-            continue
         column = metric_column(str(metric), results.columns)
+        if (metric not in names and metric != results.metric) or frame["estimate"].null_count() == len(frame):
+            continue
         series: dict[str, list[float | None]] = {part: [None] * len(rows) for part in ("estimate", "low", "high")}
         for policy, *values in frame.select("policy", *series).iter_rows():
             for part, value in zip(series, values, strict=True):
@@ -210,12 +217,13 @@ def _policy_entries(
 
 
 def _pair_differences(
-    result: Findings, results: RankedInput, rows: Sequence[Ranked], number: Mapping[str, int]
+    result: Findings, results: RankedInput, rows: Sequence[Ranked], number: Mapping[str, int], computed: bool
 ) -> Json:
     """The differences of all policies to each of some baselines, policy minus baseline, by baseline.
 
     To the run's own baseline their limits hold for all such differences, to any other for all pairs of policies.
     """
+    many = computed and len(rows) > FEW
     first = [number[one] for one in (result.baseline, result.leader) if one is not None and one in number]
     usual = [place for place, row in enumerate(rows) if not row.policy.diagnostic and row.quality is not None]
     most = max(2, min(BASELINES, DIFFERENCES // max(len(rows), 1)))
@@ -224,15 +232,15 @@ def _pair_differences(
     differences = {
         base: [None if place not in value else {**empty, "difference": json_number(value[place] - value[base])}
                for place in range(len(rows))]
-        for base in _baseline_places(rows, first, usual, most) if base in value
+        for base in (first[:1] if many else _baseline_places(rows, first, usual, most)) if base in value
     }  # fmt: skip
-    if len(value) > 1:
+    if len(value) > 1 and not many:
         _add_limits_of_all_pairs(differences, result, rows, number)
     if results.baseline in number and (baseline := number[str(results.baseline)]) in differences:
         _add_baseline_limits(differences[baseline], rows, results.level)
     return {
         "baselines": [*differences],
-        "left": len([place for place in usual if place not in differences]),
+        "left": 0 if computed else len([place for place in usual if place not in differences]),
         **{part: [[None if entry is None else entry[part] for entry in entries] for entries in differences.values()]
            for part in ("difference", *empty)},
     }  # fmt: skip

@@ -20,8 +20,8 @@ from typing import Any
 from toolkit.errors import PackageError
 
 SCRIPTS = (
-    "base", "state", "table", "charts", "labels", "sweeps", "plane", "differences", "headroom", "play", "texts",
-    "picture", "rows", "examples", "page",
+    "base", "state", "outcomes", "table", "copies", "charts", "labels", "sweeps", "plane", "differences", "headroom",
+    "play", "texts", "picture", "rows", "examples", "page",
 )  # fmt: skip
 """The page's own scripts in their order: one text, since later parts use earlier ones."""
 FIRST = "drawFirst();"
@@ -30,10 +30,13 @@ CALL = "drawCharts();"
 
 @dataclass(frozen=True, eq=False)
 class PageData:
-    """The data of a dashboard: the results as plain data, the packed examples of each, and the folder of the texts."""
+    """The data of a dashboard: of each result what is read first as plain data, the packed rest of it and its packed
+    examples; and the folder of the texts.
+    """
 
     title: str
     results: Sequence[Any]
+    rest: Sequence[str]
     examples: Sequence[str]
     texts: str | None
 
@@ -46,14 +49,15 @@ def dashboard_page(page: PageData) -> str:
     script = _page_scripts()
     vega, style = vega_script(), read_asset("page.css")
     blocks = "\n".join(
-        f'<script type="application/octet-stream" id="examples-{number}">{packed}</script>'
-        for number, packed in enumerate(page.examples)
+        f'<script type="application/octet-stream" id="{name}-{number}">{text}</script>'
+        for name, packed in (("rest", page.rest), ("examples", page.examples))
+        for number, text in enumerate(packed)
     )
     return Template(read_asset("page.html")).substitute(
         policy=html.escape(_security_policy((script, vega, CALL), style, page.texts is not None)),
         title=html.escape(page.title), style=style, files=html.escape(page.texts or ""),
         maker=f"Made by thinkback {version('thinkback')} from saved results. It loads nothing from elsewhere.",
-        results=script_json(page.results), charts=script_json(charts()), script=script, examples=blocks, vega=vega,
+        results=script_json(page.results), charts=script_json(charts()), script=script, packed=blocks, vega=vega,
     )  # fmt: skip
 
 
@@ -89,6 +93,13 @@ def vega_script() -> str:
 
     bundle = vl_convert.javascript_bundle()
     return "(() => {" + bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--") + "\n})();"
+
+
+def markup_size() -> int:
+    """The bytes of the page's own markup, style, scripts and charts, about."""
+    from toolkit.show.dashboard.charts import charts
+
+    return sum(map(len, (read_asset("page.html"), read_asset("page.css"), _page_scripts(), script_json(charts()))))
 
 
 def script_json(data: Any) -> str:

@@ -100,6 +100,17 @@ function tableOf(heads, rows) {
     element("tbody", null, ...rows.map(line))];
 }
 
+// Data that lie packed in the page; what held them goes.
+async function unpack(id) {
+  const packed = atob(place(id).textContent.trim());
+  const bytes = new Uint8Array(packed.length);
+  for (let at = 0; at < packed.length; at += 1) bytes[at] = packed.charCodeAt(at);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const data = JSON.parse(await new Response(stream).text());
+  place(id).remove();
+  return data;
+}
+
 function listed(items, name) {
   return items.length ? element("ul", { class: name || "" }, ...items.map((item) => element("li", null, item))) : null;
 }

@@ -134,6 +134,7 @@ function numbersBelow(id, heads, rows) {
   const chart = id.replace(/-numbers$/, "");
   const of = NUMBERS_OF[chart] || `${place(id).parentElement.querySelector("h4").textContent} (${chart})`;
   const wide = { class: "wide", tabIndex: 0, role: "region", "aria-label": `numbers of ${of}` };
+  copiesBeside(id, chart, of, heads, rows);
   fill(id, element("summary", null, "numbers", element("span", { class: "unseen" }, ` of ${of}`)),
     element("div", wide, element("table", null, ...tableOf(heads, rows))));
   place(id).open = open;

@@ -1,21 +1,41 @@
 // Differences to a baseline of choice, fixes and flips, and results side by side.
 
-const MOST_ROWS = 40;
+const [MOST_ROWS, FEW_ROWS] = [40, 20];
+
+// The policies that others can be compared with: all, where the page has the outcomes that it takes.
+function baselinesHere() {
+  const { outcomes, pairs, policies } = current();
+  const known = metric(current().metric);
+  return outcomes && known ? policies.map((_, number) => number).filter((number) => known.estimate[number] !== null) : pairs.baselines;
+}
 
 function chosenBaseline() {
-  const { baselines } = current().pairs;
+  const baselines = baselinesHere();
   const wanted = state.baseline ?? current().baseline ?? current().leader;
   return baselines.includes(wanted) ? wanted : baselines[0];
 }
 
-// The policies that charts of one policy a row show: those of the table as it is filtered, the first ones.
+// The policies that charts of one policy a row show: those that are picked, or all if they are few, or else those that
+// stand for the rest.
 function rowsOf(numbers) {
-  const chosen = state.picked.length > 2 ? numbers.filter((number) => state.picked.includes(number)) : numbers;
-  return chosen.slice(0, MOST_ROWS);
+  if (state.picked.length > 2) return numbers.filter((number) => state.picked.includes(number)).slice(0, MOST_ROWS);
+  if (numbers.length <= FEW_ROWS) return numbers;
+  const chosen = new Set(standingForAll(numbers).slice(0, MOST_ROWS));
+  return numbers.filter((number) => chosen.has(number));
+}
+
+// The front, the leader, the baseline, the best and the worst of each sweep, and then what is in no sweep.
+function standingForAll(numbers) {
+  const ranked = [...numbers].sort((one, other) => one - other);
+  const sweeps = new Map();
+  for (const number of ranked) if (sweepOf(number) !== undefined) sweeps.set(sweepOf(number), [...(sweeps.get(sweepOf(number)) || []), number]);
+  const front = ranked.filter((number) => policy(number).front || policy(number).leads || number === current().baseline);
+  return [...front, ...[...sweeps.values()].flatMap((of) => [of[0], of.at(-1)]), ...ranked.filter((number) => sweepOf(number) === undefined)];
 }
 
 function drawBaselines() {
-  const { baselines, left } = current().pairs;
+  const { left } = current().pairs;
+  const baselines = baselinesHere();
   const at = baselines.indexOf(chosenBaseline());
   fill("difference-controls", baselines.length
     ? choice("baseline", "compared with", baselines.map((one) => policy(one).called), at, (to) => change({ baseline: baselines[to] }))
@@ -25,7 +45,6 @@ function drawBaselines() {
 
 function drawDifferences() {
   const found = current();
-  const { pairs } = found;
   const base = chosenBaseline();
   const quality = metric(found.metric);
   if (base === undefined || !quality || found.policies.length < 2) {
@@ -33,26 +52,23 @@ function drawDifferences() {
     for (const id of ["forest-numbers", "changes-numbers", "forest-said"]) fill(id);
     return;
   }
-  const at = pairs.baselines.indexOf(base);
-  const whole = base === found.baseline;
+  const differences = differencesTo(base);
   const points = { ...quality, label: quality.share ? "points" : quality.label };
-  const told = (part, number) => pairs[part][at][number];
+  const told = (part, number) => differences[part][number];
   const chance = (p) => (p === null ? "–" : p < 1e-4 ? "< .0001" : p.toFixed(4));
   const all = passing().filter((number) => number !== base && told("difference", number) !== null);
   const rows = rowsOf(all).map((number, row) => {
     const scaled = (part) => (told(part, number) === null ? null : told(part, number) * quality.scale);
     const apart = told("differs", number);
     return {
-      row, name: policy(number).called, difference: scaled("difference"), low: scaled("low"), high: scaled("high"),
+      row, number, name: policy(number).called, difference: scaled("difference"), low: scaled("low"), high: scaled("high"),
       said: withLimits(quality, told("difference", number), told("low", number), told("high", number), true),
       p: chance(told("p", number)), fixes: told("fixes", number), flips: told("flips", number),
       told: told("low", number) === null ? "no limits" : apart ? "told apart" : "not told apart",
     };
   });
   const name = policy(base).called;
-  const limited = pairs.low[at].some((low) => low !== null);
-  const many = whole ? "differences to it" : "pairs of policies";
-  const limits = limited ? `${100 * found.level} % limits that hold for all ${many} at once. ${apartOf(rows, all)}`
+  const limits = differences.limited ? `${limitsOf(base, differences)} ${apartOf(rows, all)}`
     : `No limits: so many policies have them to the baseline of the result alone.${fewOf(rows, all)}`;
   fill("forest-said", `${quality.label}, policy minus ${name}${quality.share ? ", in points" : ""}. ${limits}`);
   const title = `Δ ${points.label}, minus ${name}`;
@@ -69,7 +85,7 @@ function drawDifferences() {
     { row, name: one.name, change: "fixes", count: one.fixes, text: one.fixes.toLocaleString("en-US") },
     { row, name: one.name, change: "flips", count: -one.flips, text: one.flips.toLocaleString("en-US") },
   ]);
-  place("changes-part").hidden = !pairs.fixes.flat().some((count) => count !== null);
+  place("changes-part").hidden = !found.pairs.fixes.flat().some((count) => count !== null) && !bars.length;
   if (!bars.length) absent("changes", "No fixes and flips are known here.");
   else {
     const ends = 8 + Math.max(...bars.map((one) => wide(one.text)));
@@ -80,12 +96,28 @@ function drawDifferences() {
 }
 
 function apartOf(rows, all) {
-  const few = state.picked.length > 2 ? "picked ones" : "first";
   const count = rows.filter((one) => one.told === "told apart").length;
-  return `${count} of ${counted(rows.length, "policy is", "policies are")} told apart from it.${fewOf(rows, all, few)}`;
+  return `${count} of ${counted(rows.length, "policy is", "policies are")} told apart from it.${fewOf(rows, all)}`;
 }
 
-const fewOf = (rows, all, few = "first") => (all.length > rows.length ? ` Of ${all.length} the ${few} are drawn.` : "");
+// Which of all policies are drawn, where some are not.
+function fewOf(rows, all) {
+  if (all.length <= rows.length) return "";
+  return ` Of ${all.length} policies are drawn ${state.picked.length > 2 ? "the picked ones"
+    : `the front, the baseline, the best and the worst of each sweep, and what is in no sweep${rows.length < MOST_ROWS ? "" : `: at most ${MOST_ROWS}`}`}.`;
+}
+
+// What limits are of: those that are saved, or those that the page has computed, and against whom there are others.
+function limitsOf(base, differences) {
+  const { baseline, level, outcomes, pairs } = current();
+  if (!differences.computed) {
+    return `${100 * level} % limits as the result has them, which hold for all ${base === baseline ? "differences to it" : "pairs of policies"} at once.`;
+  }
+  const saved = pairs.baselines.filter((_, at) => pairs.low[at].some((low) => low !== null));
+  return `${100 * level} % t intervals, each of one difference alone, which this page computes from all outcomes in steps of 1/${outcomes.levels}; `
+    + (saved.length ? `the saved limits, which hold at once, are those against ${saved.slice(0, 3).map((one) => policy(one).called).join(", ")}${saved.length > 3 ? ", …" : ""}.`
+      : "no limits are saved.");
+}
 
 // Several results: the policies of one name beside each other, by what they are ranked by or by a cost.
 function drawResults() {
@@ -123,7 +155,7 @@ function drawResults() {
     })));
   const matched = shared.length ? "Policies are matched by their names" : "No policy has the same name in two results";
   fill("results-said", `${form.axis}. ${matched}; `
-    + `each interval is of its own result, and says nothing of their difference.${fewOf(kept, all)}`);
+    + `each interval is of its own result, and says nothing of their difference.${all.length > kept.length ? ` Of ${all.length} the first are drawn.` : ""}`);
   draw("results", "results", {
     quality: form.axis, series: results.map((one) => one.name), called: kept.map((name) => called.get(name)),
     each: 16 * results.length, description: `${form.label} of ${kept.length} policies in ${results.length} results`,

@@ -12,16 +12,12 @@ let more = LISTED;
 
 // The examples lie packed in the page; they are unpacked when they are first shown.
 function examplesOf(result) {
-  if (!unpacked.has(result)) unpacked.set(result, unpack(`examples-${result}`));
+  if (!unpacked.has(result)) unpacked.set(result, readExamples(`examples-${result}`));
   return unpacked.get(result);
 }
 
-async function unpack(id) {
-  const packed = atob(place(id).textContent.trim());
-  const bytes = Uint8Array.from(packed, (sign) => sign.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const data = JSON.parse(await new Response(stream).text());
-  place(id).remove();
+async function readExamples(id) {
+  const data = await unpack(id);
   for (const name of data.paths ? ["traces", "scores", "orders", "stops"] : []) {
     data.paths[name].starts = starts(data.paths[name].row, data.ids.length);
   }

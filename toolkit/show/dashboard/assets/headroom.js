@@ -15,7 +15,7 @@ function drawHeadroom() {
   fill("headroom-said", `What each policy lacks to ${policy(room.oracle).called}, which sees gold. `
     + (room.parts ? "Generation: no trace is right that it might have answered with. Stopping: one is, but it paid for "
       + "none. Selection: it paid for one and answered something else." : "The parts of the gap are not in this result: "
-      + "save it with them (--headroom).") + fewOf(numbers, all, state.picked.length > 2 ? "picked ones" : "first"));
+      + "save it with them (--headroom).") + fewOf(numbers, all));
   const heads = ["policy", "accuracy %", "of headroom %", "regret %", "generation %", "stopping %", "selection %"];
   const table = numbers.map((number) => [policy(number).called, shown(PERCENT, room.accuracy[number]),
     ...["share_of_headroom", "regret", "generation", "stopping", "selection"].map((one) => said(one, number))]);

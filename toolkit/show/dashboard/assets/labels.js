@@ -3,6 +3,7 @@
 const LINE = 15;  // pixels that a name is high
 const AWAY = [1, 4, 9, 14];  // pixels between a mark and its name
 const SHARES = [0.5, 0.05, 0.95, 0.25, 0.75];  // how much of a name above or below a mark is at the left of it
+const ROUNDS = 6;
 const SIDES = [[0, 0], [1, 0], ...[-1, 1].flatMap((down) => SHARES.map((share) => [share, down]))];
 
 // How far a point lies from a box with the edges left, right, top and bottom, in pixels.
@@ -22,8 +23,21 @@ function boxAt(mark, width, [share, down], away) {
 
 // Places for the names of `marks` ({x, y, r, name}, the most important first) among `all` marks, within the plot and if
 // possible on none of the `lines` (boxes). Names are as given where they fit, else numbers of a key, else absent:
-// [box or null, text] of each.
+// [box or null, text] of each. A mark that has no place comes first the next time, with a number.
 function placedNames(marks, all, plot, lines) {
+  let [order, best, least] = [marks, null, Infinity];
+  const numbered = new Set();
+  for (let round = 0; round < ROUNDS && least > 0; round += 1) {
+    const places = placedInOrder(order, all, plot, lines, numbered);
+    const without = order.filter((_, at) => !places[at][0]);
+    if (without.length < least) [best, least] = [new Map(order.map((mark, at) => [mark, places[at]])), without.length];
+    for (const mark of without) numbered.add(mark);
+    order = [...without, ...order.filter((mark) => !without.includes(mark))];
+  }
+  return marks.map((mark) => best.get(mark));
+}
+
+function placedInOrder(marks, all, plot, lines, numbered) {
   const boxes = [];
   let keyed = 0;
   const free = (mark, text, clear) => {
@@ -43,7 +57,7 @@ function placedNames(marks, all, plot, lines) {
   return marks.map((mark) => {
     const name = cutTo(mark.name, Math.max(90, 0.4 * plot.width)) + (mark.beyond || "");
     const number = String(keyed + 1);
-    for (const [text, clear] of [[name, true], [name, false], [number, true], [number, false]]) {
+    for (const [text, clear] of [[name, true], [name, false], [number, true], [number, false]].slice(numbered.has(mark) ? 2 : 0)) {
       const box = free(mark, text, clear);
       if (box) {
         boxes.push(box);

@@ -18,11 +18,10 @@ function drawHead() {
 }
 
 function drawFirst() {
-  readAddress();
+  if (!incomplete()) readAddress();
   watch([], drawHead);
   watch(["only"], drawControls);
-  watch(["columns", "find", "sort", "down", "only", "picked"], drawTable);
-  window.addEventListener("hashchange", readAddress);
+  watch(["columns", "find", "sort", "down", "only", "picked", "settings", "open"], drawTable);
   drawHead();
   drawControls();
   drawTable();
@@ -48,10 +47,24 @@ function heardPaper() {
     closed = PRINTED.map(place).filter((one) => !one.open);
     for (const one of closed) one.open = true;
   });
-  window.addEventListener("afterprint", () => { for (const one of closed) one.open = false; });
+  window.addEventListener("afterprint", () => {
+    for (const one of closed) one.open = false;
+    delete document.body.dataset.print;
+  });
+  place("print-all").addEventListener("click", () => {
+    document.body.dataset.print = "all";
+    window.print();
+  });
 }
 
-function drawCharts() {
+async function drawCharts() {
+  const late = incomplete();
+  await readRest();
+  if (late) {
+    readAddress();
+    for (const part of [drawHead, drawControls, drawTable]) part();
+  }
+  window.addEventListener("hashchange", readAddress);
   heardPaper();
   watch(["cost"], drawCosts);
   watch(["cost", "picked", "sweeps", "width"], drawPlane);

@@ -102,14 +102,18 @@ function nameMarks(view, points, wanted, front) {
   const marks = new Map(points.map((one) => [one, { x: x(one.cost), y: y(one.at), r: Math.sqrt(one.size / Math.PI), name: one.name, beyond: one.beyond }]));
   const plot = { width: Math.max(...x.range()), height: Math.max(...y.range()) };
   const places = placedNames(wanted.map((one) => marks.get(one)), [...marks.values()], plot, linesOf(front.map((one) => marks.get(one))));
+  const far = (one, other) => Math.hypot(marks.get(one).x - marks.get(other).x, marks.get(one).y - marks.get(other).y);
+  const named = wanted.filter((_, at) => places[at][0]);
+  const nearestNamed = (one) => named.reduce((best, other) => (far(one, other) < far(one, best) ? other : best), named[0] ?? one);
   const keyed = [];
   wanted.forEach((one, at) => {
     const [box, text] = places[at];
     const mark = marks.get(one);
     Object.assign(one, { label: text, dx: box ? box.left + 2 - mark.x : 0, dy: box ? (box.top + box.bottom) / 2 - mark.y : 0 });
-    if (!box || /^\d+$/.test(text)) keyed.push(`${text || "unmarked"}: ${one.name}`);
+    if (box && /^\d+$/.test(text)) keyed.push(`${text}: ${one.name}`);
+    if (!box) keyed.push(`beside ${nearestNamed(one).name}: ${one.name}`);
   });
-  fill("plane-key", keyed.length ? `Names that have no room: ${keyed.join("; ")}.` : null);
+  fill("plane-key", keyed.length ? `Names that have no room: ${keyed.sort().join("; ")}.` : null);
   view.data("points", points.map((one) => ({ ...one })));
 }
 

@@ -4,14 +4,28 @@ const results = ready("results-data");
 const state = {
   result: 0, cost: null, baseline: null, picked: [], find: "", sort: null, down: false, columns: null,
   only: "all", sweeps: {}, example: null, show: "all", group: "", seek: "", slid: null, pool: "", side: null,
-  arrived: false, others: false, width: window.innerWidth,
+  arrived: false, others: false, settings: "", open: [], width: window.innerWidth,
 };
-const OF_ONE_RESULT = { cost: null, baseline: null, sort: null, example: null, group: "", slid: null, columns: null };
+const OF_ONE_RESULT = { cost: null, baseline: null, sort: null, example: null, group: "", slid: null, columns: null, open: [] };
 const watchers = [];
 const watch = (keys, draw) => watchers.push({ keys, draw });
 const current = () => results[state.result];
 const policy = (number) => current().policies[number];
 const metric = (name) => current().metrics.find((one) => one.metric === name);
+
+// Of a large result only what the first table shows is read at once: policies that it leaves out are null until then.
+const incomplete = () => results.some((one) => one.policies.includes(null));
+
+async function readRest() {
+  for (const [at, result] of results.entries()) {
+    const { rest, outcomes } = await unpack(`rest-${at}`);
+    result.outcomes = outcomes;
+    if (!rest) continue;
+    const { rows, ...parts } = rest;
+    Object.assign(result, parts);
+    result.table.rows = rows;
+  }
+}
 
 function change(part) {
   const keys = Object.keys(part);
@@ -38,7 +52,7 @@ function usual() {
 const picked = () => (state.picked.length ? state.picked : usual().slice(0, 2));
 
 const ADDRESSED = {
-  example: "example", cost: "cost", find: "find", show: "show", group: "group", only: "only", seek: "seek",
+  example: "example", cost: "cost", find: "find", show: "show", group: "group", only: "only", seek: "seek", settings: "settings",
 };
 let written = null;
 
@@ -75,6 +89,7 @@ function readAddress() {
   change({
     ...part, cost: part.cost || null, example: part.example || null, arrived: part.example !== "",
     show: known(SHOWN, part.show), only: known(ONLY, part.only),
+    settings: part.settings === "apart" ? "apart" : "",
   });
 }
 

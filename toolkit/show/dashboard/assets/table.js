@@ -21,6 +21,75 @@ function textOfCell(text) {
 // A name that may break before its bracket.
 const breakable = (name) => name.split(/(?=\[)/).flatMap((part) => [element("wbr"), part]);
 
+// The number of the sweep that each policy is a setting of.
+const sweepNumbers = new WeakMap();
+function sweepOf(number) {
+  const { sweeps } = current();
+  if (!sweepNumbers.has(sweeps)) {
+    sweepNumbers.set(sweeps, new Map(sweeps.flatMap((sweep, at) => sweep.policy.map((one) => [one, at]))));
+  }
+  return sweepNumbers.get(sweeps).get(number);
+}
+
+// The rows of the table: of a sweep the first setting alone, with the others below it where it is open.
+function tableRows(numbers) {
+  const groups = new Map();
+  for (const number of numbers) {
+    const at = state.settings === "apart" ? undefined : sweepOf(number);
+    const key = at === undefined ? `alone ${number}` : at;
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(number);
+  }
+  return [...groups].flatMap(([at, members]) => {
+    const known = incomplete() ? new Set(current().sweeps[at]?.policy).size : members.length;
+    const first = { number: members[0], sweep: at, others: Math.max(known, 1) - 1 };
+    return [first, ...(state.open.includes(at) ? members.slice(1).map((number) => ({ number, others: 0, inner: true })) : [])];
+  });
+}
+
+const CURVE = [64, 18];  // pixels of a sweep's small curve
+
+// The small curve of a sweep: what ranks, along its key where it has one of numbers, else over the cost.
+function curveOf(at, form, cost) {
+  const sweep = current().sweeps[at];
+  const along = sweep.keys.length === 1 && ordered(sweep.keys[0].values);
+  const points = sweep.policy.flatMap((number, setting) => {
+    const y = number === null || !form ? null : form.estimate[number];
+    const x = along ? sweep.at[setting][0] : cost && number !== null ? cost.estimate[number] : null;
+    return x === null || y === null ? [] : [[x, y]];
+  }).sort((one, other) => one[0] - other[0]);
+  if (points.length < 2) return null;
+  const scale = (part, size) => {
+    const [low, high] = [0, 1].map((end) => points.reduce((best, one) => (end ? Math.max : Math.min)(best, one[part]), points[0][part]));
+    return (value) => 2 + (size - 4) * (high > low ? (value - low) / (high - low) : 0.5);
+  };
+  const [x, y] = [scale(0, CURVE[0]), scale(1, CURVE[1])];
+  const steps = points.map((one) => `${x(one[0]).toFixed(1)} ${(CURVE[1] - y(one[1])).toFixed(1)}`);
+  const path = along ? `M${steps.join("L")}` : steps.map((step) => `M${step}h0`).join("");
+  const svg = drawing("svg", { class: along ? "curve" : "curve dots", width: CURVE[0], height: CURVE[1], "aria-hidden": "true" });
+  svg.append(drawing("path", { d: path }));
+  return svg;
+}
+
+function drawing(tag, given) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(given)) made.setAttribute(name, value);
+  return made;
+}
+
+// What opens the other settings of a row's sweep.
+function othersOf(row, form, cost) {
+  if (!row.others) return [];
+  const open = state.open.includes(row.sweep);
+  const turn = () => change({ open: open ? state.open.filter((one) => one !== row.sweep) : [...state.open, row.sweep] });
+  const [count, word] = counted(row.others, "setting").split(" ");
+  const made = button(`open-sweep-${row.sweep}`, `${open ? "−" : "+"} ${count}`, turn);
+  made.append(element("span", { class: "word" }, ` ${word}`));
+  made.setAttribute("aria-expanded", String(open));
+  made.setAttribute("aria-label", `${counted(row.others, "more setting")} of ${current().sweeps[row.sweep].name}`);
+  return [element("span", { class: "settings" }, made, " ", curveOf(row.sweep, form, cost))];
+}
+
 function drawControls() {
   const { columns } = current().table;
   const boxes = columns.map((column, at) => {
@@ -43,6 +112,10 @@ function drawControls() {
     element("label", { for: "find" }, "policies with ", find),
     choice("only", "policies shown", keys.map((key) => ONLY[key][0]), keys.indexOf(state.only),
       (at) => change({ only: keys[at] })),
+    current().sweeps.length ? element("label", { class: "box" }, element("input", {
+      type: "checkbox", id: "settings", checked: state.settings === "apart",
+      on: { change: (event) => change({ settings: event.target.checked ? "apart" : "" }) },
+    }), " a row for each setting of a sweep") : null,
     element("details", { class: "columns" }, element("summary", null, "columns"), ...boxes.filter(Boolean)),
     element("button", { type: "button", on: { click: () => change({ picked: [] }) } }, "pick none"));
 }
@@ -52,7 +125,7 @@ function passing() {
   const { table, policies } = current();
   const wanted = state.find.toLowerCase();
   const numbers = policies.map((_, number) => number).filter((number) =>
-    ONLY[state.only][1](policies[number])
+    policies[number] && ONLY[state.only][1](policies[number])
     && (!wanted || (policies[number].name + " " + policies[number].called).toLowerCase().includes(wanted)));
   const at = table.columns.findIndex((column) => column.key === state.sort);
   if (at < 0) return numbers;
@@ -86,7 +159,10 @@ function drawTable() {
   const kept = table.columns.map((_, at) => at).filter((at) => shownColumns().has(table.columns[at].key));
   const head = element("tr", null, element("th", { scope: "col" }, element("span", { class: "unseen" }, "picked")),
     ...kept.map((at) => headCell(table.columns[at])));
-  const rows = numbers.map((number) => {
+  const [form, cost] = [metric(current().metric), chosenCost()];
+  const lines = tableRows(numbers);
+  const rows = lines.map((row) => {
+    const { number } = row;
     const one = policies[number];
     const on = state.picked.includes(number);
     const box = element("input", {
@@ -97,14 +173,15 @@ function drawTable() {
       const column = table.columns[at];
       const name = column.key === "policy";
       const look = { class: `${column.align} of-${column.key}`, scope: name ? "row" : null };
-      if (name) return element("th", { ...look, title: one.name }, ...breakable(table.rows[number][at][0]));
+      if (name) return element("th", { ...look, title: one.name }, ...breakable(table.rows[number][at][0]), ...othersOf(row, form, cost));
       return element("td", look, ...textOfCell(table.rows[number][at][0]));
     });
-    const look = [on ? "picked" : "", one.leads ? "leads" : "", one.diagnostic ? "faint" : ""].join(" ").trim();
+    const look = [on ? "picked" : "", one.leads ? "leads" : "", one.diagnostic ? "faint" : "", row.inner ? "inner" : ""].join(" ").trim();
     return element("tr", { class: look, "data-policy": one.name }, element("td", null, box), ...cells);
   });
   fill("table-head", head);
   fill("table-body", ...rows);
-  fill("table-count", policies.length ? `${counted(numbers.length, "policy", "policies")} of ${policies.length} shown`
+  const inRows = lines.length < numbers.length ? ` in ${counted(lines.length, "row")}: a sweep has that of its setting that comes first` : "";
+  fill("table-count", policies.length ? `${counted(incomplete() ? policies.length : numbers.length, "policy", "policies")} of ${policies.length} shown${inRows}`
     : "The result has no policy that could be compared.");
 }
