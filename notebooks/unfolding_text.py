@@ -55,7 +55,7 @@ report.figures["figure_1"]
 report.tables["table_7"]
 
 # %%
-Markdown(sentences(report, "does DIVER beat", "does it refute more", "does extracting", "do further rounds make"))
+Markdown(sentences(report, "is DIVER more accurate", "does DIVER refute", "does extracting", "do further rounds make"))
 
 # %% [markdown]
 # When it acts is told by Δ: how far behind the first word that shows the error, as a share of the text.
@@ -137,4 +137,4 @@ report.tables["headroom"]
 # Five invented people answered each text, as contestants of a show would:
 
 # %%
-Markdown(sentences(report, "is it right more often", "does it act sooner"))
+Markdown(sentences(report, "is DIVER right", "does DIVER act sooner"))

@@ -12,11 +12,8 @@ import polars as pl
 
 from generate.simulation.checks import CheckingModel, TextModel, simulate_checks
 from replay.studies.buzz.report import study_buzz
-from replay.studies.buzz.study import BuzzSetting, study_log
-from replay.studies.buzz.verdicts import findings
 from replay.studies.kit.report import StudyReport
-from toolkit.log import Log, collect, open_log
-from toolkit.stats import Settings
+from toolkit.log import Log, collect
 
 Row = dict[str, Any]
 WEAK = {"direct": 0.5, "extraction": 0.7}
@@ -38,13 +35,6 @@ def whole_world(folder: Path, examples: int = 60, seed: int = 3) -> Log:
 
 def report(log: Any, **options: Any) -> StudyReport:
     return study_buzz(log, **({"resamples": 40} | options))
-
-
-def answers(log: Any, **options: Any) -> dict[str, str]:
-    """The verdict on each question, of the log's only data set."""
-    setting = BuzzSetting(settings=Settings(resamples=200), **options)
-    (study,) = study_log(open_log(log), setting)
-    return {one.question.partition(",")[0]: one.answer.value for one in findings(study)}
 
 
 @dataclass(frozen=True)

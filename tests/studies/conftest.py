@@ -11,10 +11,13 @@ from typer.testing import CliRunner, Result
 
 from generate.simulation.claims import simulate_claims
 from generate.simulation.recovery import RecoveryModel, _recovery_tables
+from replay.studies.kit.report import StudyReport
 from replay.studies.recovery.study import DatasetStudy
 from tests.logs import drawn
 from tests.studies import recovery
+from tests.studies.buzz import report, whole_world
 from thinkback.app import app
+from toolkit.log import Log
 
 QUICK = ("--resamples", "50", "--orders", "2", "--force")
 
@@ -57,3 +60,14 @@ def holed(tmp_path_factory: pytest.TempPathFactory) -> DatasetStudy:
     hole = (pl.col("example_id") == test[0]) & (pl.col("pool") == "votes") & (pl.col("sample_index") == 2)
     tables["traces"] = tables["traces"].filter(~hole)
     return recovery.study(tables, tmp_path_factory.mktemp("holed") / "log")
+
+
+@pytest.fixture(scope="session")
+def unfolding_log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    """A log of unfolding texts with everything that their study reads."""
+    return whole_world(tmp_path_factory.mktemp("buzz") / "log")
+
+
+@pytest.fixture(scope="session")
+def unfolding_report(unfolding_log: Log) -> StudyReport:
+    return report(unfolding_log)

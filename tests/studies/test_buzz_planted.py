@@ -112,15 +112,23 @@ def answer_counts(some: Iterator[BuzzStudy]) -> Counter[tuple[str, Answer]]:
     return Counter((one.question, one.answer) for study in some for one in findings(study))
 
 
-BEATS, ALARMS = "does DIVER beat whole-text verdicts", "does it refute more texts without an error"
-WEAKER, DENSE = "is its gain larger on the weaker backbone", "is its gain larger on dense texts"
+BEATS, ALARMS = (
+    "is DIVER more accurate than verdicts on texts",
+    "does DIVER refute more texts without an error than verdicts on texts",
+)
+WEAKER, DENSE = "is the gain of DIVER larger on the weaker backbone", "is the gain of DIVER larger on dense texts"
 NAMES = "does extracting claim by claim name more errors than one reply"
-EXTRACTS, FILTER = "does extracting claim by claim make it more accurate", "does the filter make it more accurate"
-REVISES, ROUNDS = "do revisions make it more accurate", "do further rounds make it more accurate"
+EXTRACTS, FILTER, REVISES, ROUNDS, THRESHOLD = (
+    f"{what} make DIVER more accurate" for what in (
+        "does extracting claim by claim", "does the filter", "do revisions", "do further rounds",
+        "does a threshold learnt on dev",
+    )
+)  # fmt: skip
 HOPS = "do further rounds help more where claims need more passages"
-PAIRS = f"is {PAPER} as good as every other pair, within 5 points"
-THRESHOLD, SOONER = "does a threshold learnt on dev make it more accurate", "does it act sooner than people"
-RIGHT, OFF = "is it right more often than people", "are confidences off by more than luck"
+PAIRS, CHOSEN = f"is {PAPER} as good as every other pair, within 5 points", f"does the pair chosen on dev beat {PAPER}"
+RIGHT, SOONER = "is DIVER right more often than people", "does DIVER act sooner than people"
+SPURIOUS = "does DIVER make more spurious refutations than another pool of checks"
+OFF = "are confidences off by more than luck"
 
 
 @pytest.mark.slow
@@ -166,7 +174,7 @@ def test_a_hasty_system_gains_by_a_threshold_and_confidences_are_off_where_plant
     off, counts = 0, Counter[tuple[str, Answer]]()
     for study in studies(tmp_path, 400, TextModel(errors=0.3), listening={**HASTY, "calibration": float(telling)}):
         counts.update((one.question, one.answer) for one in findings(study))
-        low = dict(study.calibrations)[ALL_VERDICTS].ece.low
+        low = dict(study.confidences)[ALL_VERDICTS].calibration.ece.low
         off += low is not None and low > 0
         assert {(one.answer is Answer.YES) for one in findings(study) if one.question == OFF} == {
             low is not None and low > 0

@@ -133,8 +133,26 @@ def errors_by_deviation(acts: Acts, texts: Texts, limits: tuple[float, ...]) -> 
             yield limit, np.where(known, acts.timed & (acts.deviation <= limit + CLOSE), np.nan)
 
 
-def kappa(one: np.ndarray, other: np.ndarray) -> float | None:
-    """Returns Cohen's κ of two verdicts (E,), 0 or 1 each; None where chance alone would agree always."""
-    agree = float((one == other).mean())
-    by_chance = float(one.mean() * other.mean() + (1 - one.mean()) * (1 - other.mean()))
-    return None if by_chance == 1 else (agree - by_chance) / (1 - by_chance)
+def accuracy_by_deviation(acts: Acts, texts: Texts, limits: tuple[float, ...]) -> Iterator[tuple[float, np.ndarray]]:
+    """Yields, for each limit on Δ, whether a method is right about each text (E,) where acts after it do not count: it
+    acts on a text with an error at most so late, for any reason, and on none without one.
+    """
+    known = (texts.error == 0) | ((texts.error == 1) & ~np.isnan(texts.deviation(texts.first)))
+    for limit in limits:
+        with np.errstate(invalid="ignore"):
+            by_then = acts.deviation_of_any <= limit + CLOSE
+        yield limit, np.where(known, np.where(texts.error == 1, by_then, 1 - acts.acted), np.nan)
+
+
+def kappa_values(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Returns values (E,) whose mean is Cohen's κ of two verdicts (E,), 0 or 1 each, and whose spread is that of κ: its
+    linearisation, κ = (p − q) / (1 − q) with p the share that agree, q what chance would. NaN where chance alone would
+    agree always.
+    """
+    agree, first, second = (one == other).astype(float), float(one.mean()), float(other.mean())
+    by_chance = first * second + (1 - first) * (1 - second)
+    if by_chance == 1:
+        return np.full(len(one), np.nan)
+    kappa = (agree.mean() - by_chance) / (1 - by_chance)
+    chance = (one - first) * (2 * second - 1) + (other - second) * (2 * first - 1)
+    return kappa + (agree - agree.mean() - (1 - kappa) * chance) / (1 - by_chance)

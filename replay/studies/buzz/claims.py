@@ -14,7 +14,7 @@ import polars as pl
 
 from replay.studies.buzz.acts import Acts, Texts
 from toolkit.log import Log, collect
-from toolkit.stats import Settings, unit_numbers
+from toolkit.stats import Interval, Settings, auc_intervals, unit_numbers
 from toolkit.stats.curves.calibration import ClusteredCalibration, clustered_calibration
 
 MISSED, RETRIEVAL, UNSUPPORTED = "missed claim", "failed retrieval", "unsupported confidence"
@@ -140,9 +140,19 @@ def judged_verdicts(claims: Claims) -> pl.DataFrame:
     return frame.with_columns(right=right).drop_nulls("right")
 
 
-def calibrations(claims: Claims, settings: Settings) -> Iterator[tuple[str, ClusteredCalibration]]:
+@dataclass(frozen=True)
+class ConfidenceQuality:
+    """How well confidences say whether verdicts are right: their `calibration`, and how well they rank right ones above
+    wrong ones (`auc`).
+    """
+
+    calibration: ClusteredCalibration
+    auc: Interval
+
+
+def confidence_qualities(claims: Claims, settings: Settings) -> Iterator[tuple[str, ConfidenceQuality]]:
     """Yields how well confidences say whether verdicts are right, of all verdicts and of refutations alone; of these
-    only, where no other is judged.
+    only, where no other is judged. Claims of a text are drawn together.
     """
     judged = judged_verdicts(claims)
     refutations = judged.filter(pl.col("verdict") == "refuted")
@@ -152,10 +162,9 @@ def calibrations(claims: Claims, settings: Settings) -> Iterator[tuple[str, Clus
         joined = rows.join(units, on="example_id", maintain_order="left")
         if len(joined):
             score, right = joined["confidence"].to_numpy(), joined["right"].cast(pl.Float64).to_numpy()
-            yield (
-                name,
-                clustered_calibration(score, right, unit_numbers(joined["resampled"].to_numpy()), settings=settings),
-            )
+            unit = unit_numbers(joined["resampled"].to_numpy())
+            calibration = clustered_calibration(score, right, unit, settings=settings)
+            yield name, ConfidenceQuality(calibration, auc_intervals(score, right, unit, settings=settings).auc)
 
 
 def same_claims(one: Claims, other: Claims) -> pl.DataFrame:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from replay.studies.buzz.cases import Case
-from replay.studies.buzz.further_tables import deviation_curve, swept_settings, timed_methods
+from replay.studies.buzz.further_tables import SETTINGS, deviation_curves, swept_settings, timed_methods
 from replay.studies.buzz.study import BuzzStudy, Variant
 from replay.studies.kit.report import Figures, StudyFigure
 from toolkit.errors import EmptyError
@@ -18,7 +18,7 @@ from toolkit.show import IntervalCell, PlottedCurve, ReliabilityPanel, curves_fi
 from toolkit.show.drawing.lettering import drawable_text, text_width, wrapped
 from toolkit.show.drawing.page import HIGHEST, WIDTH, on_page
 from toolkit.show.drawing.style import GREY, INK, NAVY, ORANGE, SKY, SMALL, calm
-from toolkit.show.figures.buzzes import Buzzes, buzzes_figure, deviations_figure
+from toolkit.show.figures.buzzes import Buzzes, Trade, TradePanel, buzzes_figure, deviations_figure, trades_figure
 from toolkit.show.figures.forest import PolicyDifference, forest_figure
 
 if TYPE_CHECKING:
@@ -118,21 +118,33 @@ def _write_claims(
         )  # fmt: skip
 
 
-def _curve(name: str, points: Sequence[tuple[float, IntervalCell]], scale: float = 0.01) -> PlottedCurve:
-    ends = [tuple(None if (end := getattr(cell, key)) is None else scale * end for _, cell in points)
+def _curve(name: str, points: Mapping[float, IntervalCell | None]) -> PlottedCurve:
+    cells = {at: cell for at, cell in points.items() if cell is not None}
+    ends = [tuple(None if (end := getattr(cell, key)) is None else end / 100 for cell in cells.values())
             for key in ("estimate", "low", "high")]  # fmt: skip
-    return PlottedCurve(name, tuple(at for at, _ in points), ends[0], ends[1], ends[2])
+    return PlottedCurve(name, tuple(100 * at for at in cells), ends[0], ends[1], ends[2])
 
 
-def _frontier_panels(study: BuzzStudy) -> list[tuple[str, list[PlottedCurve]]]:
-    """The errors found over the false alarms, a panel for each swept setting."""
-    points: dict[str, list[tuple[float, IntervalCell]]] = {}
-    for key, _, name in swept_settings(study):
-        alarms, finds = study.sweep.cell(name, "false_alarm", 100), study.sweep.cell(name, "found", 100)
-        if alarms is not None and finds is not None:
-            points.setdefault(key, []).append((alarms.estimate, finds))
-    ordered = {key: sorted(some, key=lambda one: (one[0], one[1].estimate)) for key, some in points.items()}
-    return [(key.replace("_", " "), [_curve(study.systems.main.name, some)]) for key, some in ordered.items()]
+def _trade(name: str, alarms: IntervalCell | None, finds: IntervalCell | None) -> list[Trade]:
+    if alarms is None or finds is None:
+        return []
+    x, y = ((cell.estimate, cell.low, cell.high) for cell in (alarms, finds))
+    return [Trade(name, x, y)]
+
+
+def _trade_panels(study: BuzzStudy) -> list[TradePanel]:
+    """The errors found and the false alarms of each value of a swept setting, and of verdicts on texts beside."""
+    panels: dict[str, list[Trade]] = {}
+    for key, value, name in swept_settings(study):
+        alarms, finds = (study.sweep.cell(name, metric, 100) for metric in ("false_alarm", "found"))
+        panels.setdefault(SETTINGS[key], []).extend(_trade(f"{value:g}", alarms, finds))
+    beside: list[Trade] = []
+    for one in study.methods if any(panels.values()) else ():
+        if not one.system.checks and one.system.group == study.systems.main.group:
+            acts = study.acts(one.name)
+            means = study.means({"alarms": acts.false_alarm, "finds": acts.finds})
+            beside += _trade(_title(one), means["alarms"], means["finds"])
+    return [TradePanel(name, values, beside[:_MOST_PANELS]) for name, values in panels.items() if values]
 
 
 def _drawn_methods(study: BuzzStudy) -> list[Variant]:
@@ -146,11 +158,11 @@ def _title(one: Variant) -> str:
 
 
 def _deviation_panels(study: BuzzStudy) -> list[tuple[str, list[PlottedCurve]]]:
-    lines = []
-    for one in _drawn_methods(study):
-        cells = [(100 * at, cell) for at, cell in deviation_curve(study, one).items() if cell is not None]
-        lines.append(_curve(_title(one), cells))
-    return [("errors found by Δ", lines)] if lines else []
+    curves = {_title(one): deviation_curves(study, one) for one in _drawn_methods(study)}
+    if not curves:
+        return []
+    lines = [[_curve(name, getattr(each, key)) for name, each in curves.items()] for key in ("finds", "accuracy")]
+    return list(zip(("errors found, of texts with one", "accuracy, of all texts"), lines, strict=True))
 
 
 def _acts(study: BuzzStudy) -> list[Buzzes]:
@@ -170,13 +182,14 @@ def _deviations(study: BuzzStudy) -> dict[str, np.ndarray]:
 
 
 def _reliability_panels(study: BuzzStudy) -> list[ReliabilityPanel]:
-    return [ReliabilityPanel(name, one.shares) for name, one in study.calibrations if one.shares]
+    shares = ((name, one.calibration.shares) for name, one in study.confidences)
+    return [ReliabilityPanel(name, some) for name, some in shares if some]
 
 
 def _part_differences(study: BuzzStudy) -> Collection[Any]:
     main = study.systems.main.name
     cells = study.run.differences("accuracy", study.part_pairs.values(), 100)
-    named = {name if whole == main else f"{name}, against {whole}": cell for (name, whole), cell in cells.items()}
+    named = {name if whole == main else f"{name}, of {whole}": cell for (whole, name), cell in cells.items()}
     return [PolicyDifference(name, cell.estimate, cell.low, cell.high) for name, cell in named.items()]
 
 
@@ -187,13 +200,14 @@ FIGURES: Figures = {
         "Texts as they unfold", lambda study: study.cases.cases, _texts_figure, "no text for any rule"
     ),
     "frontier": StudyFigure(
-        "Errors found against false alarms", _frontier_panels,
-        partial(curves_figure, x="false alarms, %", y="errors found, %", doubling=False),
+        "Errors found against false alarms", _trade_panels, trades_figure,
         lambda study: "it needs texts with and without an error" if study.texts.one_label else _NO_SETTING,
     ),
     "by_deviation": StudyFigure(
-        "Errors found by Δ", _deviation_panels,
-        partial(curves_figure, x="Δ at most, % of the text", y="errors found, %", doubling=False), _NO_PLACE,
+        "Errors found and accuracy where later acts do not count", _deviation_panels,
+        partial(curves_figure, x="Δ at most, % of the text", y="% of texts", doubling=False,
+                ticks=range(-40, 101, 20), note="bands where there are few lines: intervals of each; paired "
+                "differences in accuracy: table `by_deviation`"), _NO_PLACE,
     ),
     "deviation": StudyFigure("When methods act that found the error", _deviations, deviations_figure, _NO_PLACE),
     "acts": StudyFigure("Where methods act", _acts, buzzes_figure, _NO_PLACE),
@@ -202,7 +216,8 @@ FIGURES: Figures = {
     ),
     "parts": StudyFigure(
         "The system without a part", _part_differences,
-        partial(forest_figure, baseline="the whole system", note="limits hold for all rows at once"),
+        partial(forest_figure, quality="accuracy of the system", baseline="itself without the part",
+                note="limits hold for all rows at once"),
         "no pool and no policy without a part",
     ),
 }  # fmt: skip

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from replay.studies.buzz.acts import Acts, errors_by_deviation, kappa
+from replay.studies.buzz.acts import Acts, accuracy_by_deviation, errors_by_deviation, kappa_values
 from replay.studies.buzz.cases import RULES
 from replay.studies.buzz.claims import PARTS, TIMING, mean_by_text, same_claims
 from replay.studies.buzz.people import wins_of
@@ -104,24 +105,51 @@ TIMING_TABLE = Sheet[BuzzStudy](
 )  # fmt: skip
 
 
-def deviation_curve(study: BuzzStudy, method: Variant) -> dict[float, IntervalCell | None]:
-    """Returns how many errors a method finds at most so late, in percent of texts with an error, by the limit on Δ."""
-    columns = dict(errors_by_deviation(study.acts(method.name), study.texts, LIMITS))
-    means = study.once(("found", method.name), lambda: study.means({f"{at}": one for at, one in columns.items()}))
-    return {at: means[f"{at}"] for at in columns}
+@dataclass(frozen=True)
+class DeviationCurves:
+    """What a method reaches by the limit on Δ, in percent: the errors that it `finds` by then, its `accuracy` where
+    later acts do not count, and the `gap` of this to the main method's, whose limits hold for all limits on Δ at once.
+    """
+
+    finds: Mapping[float, IntervalCell | None]
+    accuracy: Mapping[float, IntervalCell | None]
+    gap: Mapping[float, IntervalCell]
+
+
+def deviation_curves(study: BuzzStudy, method: Variant) -> DeviationCurves:
+    """Returns what a method reaches by each limit on Δ."""
+
+    def compute() -> DeviationCurves:
+        acts, main = study.acts(method.name), study.main_acts
+        by_then, right = (
+            {f"{at}": values for at, values in curve(acts, study.texts, LIMITS)}
+            for curve in (errors_by_deviation, accuracy_by_deviation)
+        )
+        pairs = {}
+        if main is not None and main is not acts:
+            pairs = {at: (right[f"{at}"], values) for at, values in accuracy_by_deviation(main, study.texts, LIMITS)}
+        finds, accuracy = ({at: means[f"{at}"] for at in LIMITS} for means in map(study.means, (by_then, right)))
+        return DeviationCurves(finds, accuracy, study.gaps(pairs))
+
+    return study.once(("by deviation", method.name), compute)
 
 
 def _by_deviation_rows(study: BuzzStudy) -> Iterator[Row]:
     for one in timed_methods(study):
-        for limit, cell in deviation_curve(study, one).items():
-            yield Row((one.name, 100 * limit), None, {"found": cell})
+        curves = deviation_curves(study, one)
+        for at in LIMITS:
+            values = {"found": curves.finds[at], "accuracy": curves.accuracy[at], "gap": curves.gap.get(at)}
+            yield Row((one.name, 100 * at), None, values)
 
 
 BY_DEVIATION = Sheet[BuzzStudy](
-    "by_deviation", "Errors found by Δ", ("method", TableColumn("Δ at most, %", Number(0), "limit")),
-    (intervals("found %", "found", 1),), _by_deviation_rows,
-    ("Of all texts with an error at a known word: how many are found at most so late. Of verdicts on texts any act "
-     "counts.",), DATASET, optional=True,
+    "by_deviation", "Errors found and accuracy by Δ", ("method", TableColumn("Δ at most, %", Number(0), "limit")),
+    (intervals("found %", "found", 1), ACCURACY,
+     intervals("accuracy minus the system's, points", "gap", 1, signed=True)),
+    _by_deviation_rows,
+    ("Acts that are later do not count. found: of texts with an error at a known word; of verdicts on texts any act "
+     "counts. accuracy: of these and of texts without an error; an act on a text with one is right for any reason. "
+     "Limits of differences hold for all rows of a method at once.",), DATASET, optional=True,
     printed=False,
 )  # fmt: skip
 
@@ -167,9 +195,16 @@ def _sweep_values(study: BuzzStudy, name: str) -> dict[str, Value]:
     return values | {"calls": run.cell(name, "calls")}
 
 
+SETTINGS = {
+    "confidence": "least confidence", "patience": "claims to be refuted", "max_claims": "claims of a text",
+    "max_rounds": "rounds of a claim",
+}  # fmt: skip
+"""What the settings of the frontier are called, by the policy's key."""
+
+
 def swept_settings(study: BuzzStudy) -> Iterator[tuple[str, float, str]]:
     """Yields key, value and policy of every setting of the frontier; of confidences only where some are logged."""
-    for key in ("confidence", "patience", "max_claims", "max_rounds"):
+    for key in SETTINGS:
         names = study.swept_names(key)
         if key == "confidence" and study.main_acts is not None:
             logged = study.claims(study.systems.main).frame["confidence"].is_not_null().any()
@@ -180,7 +215,8 @@ def swept_settings(study: BuzzStudy) -> Iterator[tuple[str, float, str]]:
 def _frontier_rows(study: BuzzStudy) -> Iterator[Row]:
     for key, value, name in swept_settings(study):
         learnt = key == "confidence" and value == study.learnt_threshold
-        yield Row((key, value), None, _sweep_values(study, name) | {"chosen": "yes" if learnt else ""})
+        values = _sweep_values(study, name) | {"chosen": "yes" if learnt else ""}
+        yield Row((SETTINGS[key], f"{value:g}"), None, values)
 
 
 _ACTING = (
@@ -189,10 +225,11 @@ _ACTING = (
     numbers("calls", "calls", 1, drop=1),
 )  # fmt: skip
 FRONTIER = Sheet[BuzzStudy](
-    "frontier", "Errors found against false alarms", ("setting", TableColumn("value", Number(2), "value")),
+    "frontier", "Errors found against false alarms", ("setting", "value"),
     (*_ACTING, words("chosen on dev", "chosen")), _frontier_rows,
-    ("One setting at a time: the least confidence of a refutation that counts, how many claims must be refuted, claims "
-     "of a text, rounds of a claim. It stops at the act, so calls fall with the settings on the same texts alone.",
+    ("One setting at a time: the least confidence of a refutation that counts (`confidence` of a policy), how many "
+     "claims must be refuted (`patience`), claims of a text (`max_claims`), rounds of a claim (`max_rounds`). It stops "
+     "at the act, so calls fall with the settings on the same texts alone.",
      lambda study: study.threshold_choice.lines),
     DATASET, optional=True,
 )  # fmt: skip
@@ -221,13 +258,13 @@ CLOCK = Sheet[BuzzStudy](
 )  # fmt: skip
 CALIBRATION = Sheet[BuzzStudy](
     "calibration", "Whether confidences tell how often verdicts are right", ("verdicts",),
-    (numbers("claims", "claims", 0, value=lambda one: one.n),
-     numbers("right %", "rate", 1, value=lambda one: 100 * one.rate),
-     numbers("mean confidence %", "score", 1, value=lambda one: 100 * one.score),
-     numbers("AUC %", "auc", 1, value=lambda one: None if np.isnan(one.auroc) else 100 * one.auroc),
-     intervals("Brier", "brier", 3, value=lambda one: interval_cell(one.brier)),
-     intervals("calibration error", "ece", 3, value=lambda one: interval_cell(one.ece))),
-    lambda study: (Row((name,), one) for name, one in study.calibrations),
+    (numbers("claims", "claims", 0, value=lambda one: one.calibration.n),
+     numbers("right %", "rate", 1, value=lambda one: 100 * one.calibration.rate),
+     numbers("mean confidence %", "score", 1, value=lambda one: 100 * one.calibration.score),
+     intervals("AUC %", "auc", 1, value=lambda one: interval_cell(one.auc, 100)),
+     intervals("Brier", "brier", 3, value=lambda one: interval_cell(one.calibration.brier)),
+     intervals("calibration error", "ece", 3, value=lambda one: interval_cell(one.calibration.ece))),
+    lambda study: (Row((name,), one) for name, one in study.confidences),
     ("Of decided claims: a verdict is right by the claim's own label, a refutation else by whether the claim names the "
      "error. Intervals by text, each by itself. Refutations are selected by their verdict: confidences that are right "
      "of all verdicts need not be right of these, so the question is asked of all.",),
@@ -244,7 +281,7 @@ def _agreement_rows(study: BuzzStudy) -> Iterator[Row]:
         assert acts is not None
         other = study.acts(one.name)
         values: dict[str, Value] = {
-            "kappa": kappa(acts.acted, other.acted),
+            **study.means({"kappa": kappa_values(acts.acted, other.acted)}, 1, rate=False),
             **study.means({
                 "agree": (acts.acted == other.acted).astype(float), "right": acts.right * other.right,
                 "first": acts.right * (1 - other.right), "second": (1 - acts.right) * other.right,
@@ -258,7 +295,7 @@ def _agreement_rows(study: BuzzStudy) -> Iterator[Row]:
 
 AGREEMENT = Sheet[BuzzStudy](
     "agreement", "Verdicts of the system and of another", ("other",),
-    (intervals("agree %", "agree", 1), numbers("κ", "kappa", 2), intervals("both right %", "right", 1),
+    (intervals("agree %", "agree", 1), intervals("κ", "kappa", 2), intervals("both right %", "right", 1),
      intervals("the system alone %", "first", 1), intervals("the other alone %", "second", 1),
      numbers("same claims", "claims", 0), intervals("of these agree %", "claims_agree", 1)),
     _agreement_rows,
@@ -318,12 +355,12 @@ def _people_rows(study: BuzzStudy) -> Iterator[Row]:
         for some in (columns, deltas)
     )
     gaps = study.gaps({name: (mine[name]["system"], mine[name]["any"]) for name in groups})
-    sooner = {name: (timed[name]["deviation"], timed[name]["people_deviation"]) for name in groups}
-    later = study.gaps(sooner, rate=False)
+    pairs = {name: (timed[name]["people_deviation"], timed[name]["deviation"]) for name in groups}
+    sooner = study.gaps(pairs, rate=False)
     for name, on in groups.items():
         both = ~np.isnan(timed[name]["deviation"] + timed[name]["people_deviation"])
         values: dict[str, Value] = {
-            "texts": float(on.sum()), "both": float(both.sum()), "gap": gaps.get(name), "sooner": later.get(name),
+            "texts": float(on.sum()), "both": float(both.sum()), "gap": gaps.get(name), "sooner": sooner.get(name),
             **study.means(mine[name]), **study.means(timed[name], rate=False),
         }  # fmt: skip
         yield Row((name,), None, values, published_people(study.published, name))
@@ -338,7 +375,7 @@ PEOPLE = Sheet[BuzzStudy](
      with_published(intervals("Δ of people %", "people_deviation", 1, signed=True), "people_deviation",
                     "published Δ %", "published_deviation"),
      intervals("Δ of the system %", "deviation", 1, signed=True), numbers("both found", "both", 0),
-     intervals("its Δ minus theirs, points", "sooner", 1, signed=True), intervals("expected wins %", "wins", 1)),
+     intervals("Δ of people minus its own, points", "sooner", 1, signed=True), intervals("expected wins %", "wins", 1)),
     _people_rows,
     ("someone right: as a show counts, the earliest right answer. The system is right where it finds the error, or "
      "does not act on a text without one. Δ is of the earliest right answer; differences of Δ where both are right. "

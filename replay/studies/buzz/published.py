@@ -47,20 +47,20 @@ def _row(table: str, column: str, name: str) -> PublishedRow:
 
 
 def published_method(dataset: str | None, method: str, backbone: str) -> PublishedRow:
-    """Returns the published macro-F1 of a method under a backbone (table 1), accuracy and macro-F1 of UmActually (table
-    7, whatever the backbone); empty where there is none.
-    """
-    if dataset == "UmActually":
-        row = _row("7", "method", "Vanilla GPT-4o" if method == DIRECT else method)
-        return {"accuracy_pct": row["accuracy_pct"], "unlike_pct": row["macro_f1_pct"]} if row else {}
+    """Returns the published macro-F1 or score of a method under a backbone (table 1); empty where there is none."""
     key = _backbone_key(backbone)
     return {} if dataset is None or key is None else _cells(_row("1", "method", method), dataset, key)
 
 
+def published_unfolding(dataset: str | None, method: str) -> PublishedRow:
+    """Returns the published accuracy and macro-F1 of a method on UmActually (table 7); empty where there is none."""
+    row = _row("7", "method", "Vanilla GPT-4o" if method == DIRECT else method) if dataset == "UmActually" else {}
+    return {"accuracy_pct": row["accuracy_pct"], "unlike_pct": row["macro_f1_pct"]} if row else {}
+
+
 def published_fixed(dataset: str | None) -> list[tuple[str, str, PublishedRow]]:
-    """Returns group, method and cells of every row of table 2; empty without a data set of it."""
-    rows = WORK.rows("2") if dataset in _PREFIX else ()
-    return [(str(row["group"]), str(row["method"]), _cells(row, str(dataset))) for row in rows]
+    """Returns group, method and cells of every row of table 2; cells are empty without a data set of it."""
+    return [(str(row["group"]), str(row["method"]), _cells(row, dataset or "")) for row in WORK.rows("2")]
 
 
 def published_variant(dataset: str | None, variant: str) -> PublishedRow:
@@ -83,12 +83,18 @@ def published_hops(dataset: str | None, method: str, hops: str) -> PublishedRow:
     return {} if value is None else {"pct": value}
 
 
+COUNTED = "FEVEROUS"
+"""The data set of the paper's counts of errors."""
+
+
 def published_errors(dataset: str | None, kind: str) -> PublishedRow:
-    """Returns the published count of a kind of error among 100 of DIVER (table 6); empty where there is none."""
+    """Returns the published counts of a kind of error, or of `all`, among 100 of DIVER and of BiDeV, and how many more
+    are of DIVER (table 6); empty where there is none.
+    """
     named = {"missed claim": "missed sub-claim", "failed retrieval": "retriever failure",
-             "unsupported confidence": "uncaught refutation"}  # fmt: skip
-    row = _row("6", "kind", named.get(kind, kind)) if dataset == "FEVEROUS" else {}
-    return {"share": row["diver"]} if row else {}
+             "unsupported confidence": "uncaught refutation", "all": "total"}  # fmt: skip
+    row = _row("6", "kind", named.get(kind, kind)) if dataset == COUNTED else {}
+    return {"share": row["diver"], "bidev": row["bidev"], "difference": row["difference"]} if row else {}
 
 
 def published_pair(dataset: str | None, extraction: str, revision: str) -> PublishedRow:

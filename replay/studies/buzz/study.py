@@ -23,17 +23,16 @@ from replay.kinds.buzz import CLOSE, BestBuzz, Buzz
 from replay.policies.base import Policy
 from replay.studies.buzz.acts import Acts, Texts, acts_of
 from replay.studies.buzz.cases import Cases, choose_cases
-from replay.studies.buzz.claims import EVERY_ROW, Claims, calibrations, read_claims
+from replay.studies.buzz.claims import EVERY_ROW, Claims, ConfidenceQuality, confidence_qualities, read_claims
 from replay.studies.buzz.people import People, read_people
-from replay.studies.buzz.published import WORK
+from replay.studies.buzz.published import WORK, published_fixed
 from replay.studies.buzz.systems import DIRECT, WITHOUT_PART, System, Systems, policy_of, read_systems, scored_pools
-from replay.studies.kit.published import PublishedDataset, published_name
+from replay.studies.kit.published import PublishedDataset, PublishedRow, published_name
 from replay.studies.kit.runs import StudyRun, joint_cells, mean_cell, mean_cells, replay_covered_policies
 from toolkit.errors import ConflictError, UnknownError, argument, counted, suggest
 from toolkit.log import Log
 from toolkit.show import IntervalCell
 from toolkit.stats import Settings
-from toolkit.stats.curves.calibration import ClusteredCalibration
 
 Computed = TypeVar("Computed")
 NO_REVISION, ONE_ROUND, BEST = "no revision", "one round", "best in hindsight"
@@ -202,11 +201,22 @@ class BuzzStudy:
         without = one.is_pool and not self.revises(one) and self.run.has(NO_REVISION)
         return NO_REVISION if without else self.systems.main.name
 
+    def fixed_methods(self) -> list[tuple[str, str, PublishedRow]]:
+        """Returns group, method and published cells of the rows of table 2: all of the paper where its numbers stand
+        beside, else those with a pool here; none where that is the system alone.
+        """
+        there = {one.label for one in self.methods if one.system.group == self.systems.main.group}
+        rows = published_fixed(self.published)
+        if any(cells for *_, cells in rows):
+            return rows
+        rows = [row for row in rows if row[1] in there]
+        return rows if len(rows) > 1 else []
+
     @property
     def part_pairs(self) -> dict[str, tuple[str, str]]:
-        """What each variant is compared with, as (variant, counterpart), by the variant's name."""
+        """What each variant is compared with, as (counterpart, variant), by the variant's name."""
         main = self.systems.main.name
-        return {one.name: (one.name, self.counterpart(one)) for one in self.variants if one.name != main}
+        return {one.name: (self.counterpart(one), one.name) for one in self.variants if one.name != main}
 
     @cached_property
     def _computed(self) -> dict[Any, Any]:
@@ -353,11 +363,11 @@ class BuzzStudy:
         return self.once(key, lambda: read_claims(self.log, system.pool, self.texts, rows))
 
     @cached_property
-    def calibrations(self) -> list[tuple[str, ClusteredCalibration]]:
+    def confidences(self) -> list[tuple[str, ConfidenceQuality]]:
         """How well confidences of the main method say whether verdicts are right."""
         if self.main_acts is None:
             return []
-        return list(calibrations(self.claims(self.systems.main), self.setting.settings))
+        return list(confidence_qualities(self.claims(self.systems.main), self.setting.settings))
 
     @cached_property
     def other(self) -> Variant | None:
@@ -391,6 +401,8 @@ class BuzzStudy:
             yield "no dev split: baselines are compared each, and neither a pair of rules nor a threshold is chosen"
         if not any(not one.system.checks for one in self.methods):
             yield "no verdicts on whole texts: tables 1, 2 and 7 have no baseline"
+        if not self.fixed_methods():
+            yield "no pool of a pipeline or system of table 2, and no published number of it: table 2 is left out"
         for lacking, what in (
             (np.isnan(texts.error).all(), "no `gold_error`: nothing is right or wrong"),
             (texts.one_label and (texts.error == 1).any(),
@@ -410,6 +422,8 @@ class BuzzStudy:
                 yield "no `matches_error`: any act on a text with an error finds it; tables 4 and 6 are left out"
             if not frame["confidence"].is_not_null().any():
                 yield "no `confidence`: the frontier has no thresholds, `calibration` is left out"
+            if not frame["claim_text"].is_not_null().any():
+                yield "no `claim_text`: `agreement` has no same claims, and figure 1 does not say what claims are"
         if self.other is None:
             yield "one pool of checks: tables 3 and 6 and `agreement` have no other pool"
         yield from self.cases.missing

@@ -8,18 +8,19 @@ import numpy as np
 
 from replay.studies.buzz.claims import KINDS, label_counts
 from replay.studies.buzz.published import (
+    COUNTED,
     SCORED,
     published_coverage,
     published_errors,
-    published_fixed,
     published_hops,
     published_labels,
     published_method,
     published_pair,
+    published_unfolding,
     published_variant,
 )
 from replay.studies.buzz.study import NO_REVISION, ONE_ROUND, PAPER, BuzzStudy
-from replay.studies.buzz.systems import DIVER, ONE_SHOT, PREFIXES, match_rules
+from replay.studies.buzz.systems import DIVER, ONE_SHOT, match_rules
 from replay.studies.buzz.verdicts import baseline_pairs
 from replay.studies.kit.runs import Pair, StudyRun
 from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers, with_published, words
@@ -77,10 +78,13 @@ def gap_cells(study: BuzzStudy, run: StudyRun, pairs: Mapping[str, Pair]) -> Cal
 # ---- methods ----
 
 
+def _baseline_names(study: BuzzStudy) -> dict[str, Pair]:
+    return {other.name: (one.name, other.name) for one, other in baseline_pairs(study).values()}
+
+
 def _main_rows(study: BuzzStudy) -> Iterator[Row]:
     main = study.systems.main.method
-    pairs = {other.name: (one.name, other.name) for one, other in baseline_pairs(study).values()}
-    gaps = gap_cells(study, study.run, pairs)
+    gaps = gap_cells(study, study.run, _baseline_names(study))
     for one in study.methods:
         if one.system.checks and one.label != main:
             continue
@@ -103,19 +107,30 @@ TABLE_1 = Sheet[BuzzStudy](
 
 
 def _fixed_rows(study: BuzzStudy) -> Iterator[Row]:
-    group = study.systems.main.group
-    of_group = (one for one in study.methods if one.system.group == group)
+    group, rows = study.systems.main.group, study.fixed_methods()
+    of_group = [one for one in study.methods if one.system.group == group]
     ours = {one.label: one for one in sorted(of_group, key=lambda one: one.system is study.systems.main)}
-    for kind, method, published in published_fixed(study.published):
-        one = ours.get(method)
-        yield Row((kind, method), None, {} if one is None else quality_cells(study, study.run, one.name), published)
+    gaps = gap_cells(study, study.run, _baseline_names(study))
+    named = [(kind, method, ours.get(method), published) for kind, method, published in rows]
+    listed = {method for _, method, *_ in named}
+    rest = [one for one in of_group if not one.system.checks and one.label not in listed] if named else []
+    for kind, method, one, published in [*named, *(("not in the paper's table", one.row, one, {}) for one in rest)]:
+        values = {} if one is None else quality_cells(study, study.run, one.name) | gaps(one.name)
+        yield Row((kind, method), None, values, published)
+
+
+def _unscored_lines(study: BuzzStudy) -> list[str]:
+    if study.published != SCORED:
+        return []
+    methods = [method for _, method, cells in study.fixed_methods() if not cells]
+    return [f"The paper has no score of {', '.join(methods)}: they give no evidence in the form that it is taken of."]
 
 
 TABLE_2 = Sheet[BuzzStudy](
-    "table_2", "Methods of one backbone, with systems of the shared task", ("group", "method"), scored_columns,
-    _fixed_rows,
+    "table_2", "Methods of one backbone, with systems of the shared task", ("group", "method"),
+    lambda parts: scored_columns(parts, *gap_columns(f"{parts[0].systems.main.method} minus it")), _fixed_rows,
     ("Methods without a pool in the log are dashes. The paper heads this table GPT-4o and its LIAR column accuracy; "
-     "the row of its own system is that of table 1.", _label_lines),
+     "the row of its own system is that of table 1.", _baseline_lines, _unscored_lines, _label_lines),
     DATASET, "2", optional=True,
 )  # fmt: skip
 
@@ -127,7 +142,7 @@ def _variant_rows(study: BuzzStudy) -> Iterator[Row]:
         acts = study.acts(one.name)
         values = quality_cells(study, study.run, one.name) | gaps(one.name) | {
             "by": "pool" if one.is_pool else "policy", "revises": "yes" if study.revises(one) else "no",
-            "against": {main: "whole", NO_REVISION: NO_REVISION}[pairs[one.name][1]] if one.name in pairs else "",
+            "against": {main: "whole", NO_REVISION: NO_REVISION}[pairs[one.name][0]] if one.name in pairs else "",
             **study.means({"found": acts.finds, "false_alarm": acts.false_alarm}),
         }  # fmt: skip
         is_published = one.is_pool or study.systems.main.method == DIVER
@@ -139,7 +154,7 @@ TABLE_3 = Sheet[BuzzStudy](
     "table_3", "The system without a part", ("variant",),
     lambda parts: [words("by", "by"), words("revises", "revises"), *scored_columns(
         parts, intervals("found %", "found", 1), intervals("false alarms %", "false_alarm", 1),
-        words("against", "against"), *gap_columns("minus that"),
+        words("against", "against"), *gap_columns("that minus it"),
     )],
     _variant_rows,
     ("by: `pool` was generated without the part, `policy` replays the whole system's log without it. revises: whether "
@@ -228,26 +243,36 @@ def _error_rows(study: BuzzStudy) -> Iterator[Row]:
     gaps = study.gaps({kind: (kinds[main.name][kind], kinds[sides[-1][0]][kind]) for kind in KINDS})
     for name, _ in sides:
         columns = kinds[name] | {"all": np.sum(list(kinds[name].values()), axis=0)}
-        total, means = np.nansum(columns["all"]), study.means(columns)
+        means, is_wrong = study.means(columns), study.acts(name).right == 0
+        total = float(np.nansum(columns["all"][is_wrong]))
         for kind, column in columns.items():
+            wrong, is_main = float(np.nansum(column[is_wrong])), name == main.name
+            published = published_errors(study.published, kind) if is_main else {}
             values: dict[str, Value] = {
-                "errors": float(np.nansum(column)), "share": 100 * float(np.nansum(column)) / total if total else None,
-                "texts": means[kind], "gap": gaps.get(kind) if name == main.name and len(sides) > 1 else None,
+                "errors": float(np.nansum(column)), "wrong": wrong, "share": 100 * wrong / total if total else None,
+                "texts": means[kind], "gap": gaps.get(kind) if is_main and len(sides) > 1 else None,
+                "published_bidev": published.get("bidev"), "published_gap": published.get("difference"),
             }  # fmt: skip
-            published = published_errors(study.published, kind) if name == main.name else {}
             yield Row((name, kind), None, values, published)
 
 
+def _error_columns(parts: Sequence[BuzzStudy]) -> Iterator[Column]:
+    yield numbers("errors", "errors", 0)
+    yield from (intervals("of texts %", "texts", 1), intervals("minus the other pool, points", "gap", 1, signed=True))
+    yield numbers("wrong about the text", "wrong", 0)
+    yield with_published(numbers("of these %", "share", 1), "share", "published DIVER, of 100", "published", 0)
+    if any(study.published == COUNTED for study in parts):
+        yield numbers("published BiDeV, of 100", "published_bidev", 0)
+        yield numbers("published DIVER minus BiDeV", "published_gap", 0, signed=True)
+
+
 TABLE_6 = Sheet[BuzzStudy](
-    "table_6", "Errors by kind", ("pool", "kind"),
-    (numbers("errors", "errors", 0),
-     with_published(numbers("of its errors %", "share", 1), "share", "published, of 100", "published"),
-     intervals("of texts %", "texts", 1), intervals("minus the other pool, points", "gap", 1, signed=True)),
-    _error_rows,
+    "table_6", "Errors by kind", ("pool", "kind"), lambda parts: list(_error_columns(parts)), _error_rows,
     ("Computed from the log, not annotated by people as in the paper. Missed claim: no claim names the error; failed "
      "retrieval: one does, and no round decided it; unsupported confidence: one does, and was supported; spurious "
      "refutation: it acts on a text without an error, or on a claim that does not name it. Differences are in points "
-     "of all texts; limits hold for all kinds at once.",),
+     "of all texts; limits hold for all kinds at once. The paper drew 100 texts that a system was wrong about; an act "
+     "on another claim of a text with an error is right about the text, and is no error there.",),
     DATASET, "6", optional=True,
 )  # fmt: skip
 
@@ -266,9 +291,7 @@ def _unfolding_rows(study: BuzzStudy) -> Iterator[Row]:
                 **({"found": acts.finds} if one.system.checks else {}),
             }),
         }  # fmt: skip
-        is_published = study.published == "UmActually" and one.label != PREFIXES
-        published = published_method(study.published, one.label, one.system.backbone) if is_published else {}
-        yield Row((one.row,), None, values, published)
+        yield Row((one.row,), None, values, published_unfolding(study.published, one.label))
 
 
 TABLE_7 = Sheet[BuzzStudy](
@@ -282,7 +305,8 @@ TABLE_7 = Sheet[BuzzStudy](
     ("errors refuted: of texts with an error, for any reason, right or wrong; found: on a claim that names the error. "
      "Verdicts on texts name no claim. Accuracy and macro-F1 are of texts; those of claims are of claims with a label "
      "of their own. The paper's macro-F1 is compared with neither: every text of its data set holds an error, so over "
-     "texts and two labels it would be 44 % at the paper's accuracy, and the paper does not say of what it is.",
+     "texts and two labels it would be 44 % at the paper's accuracy, and the paper does not say of what it is; nor "
+     "whether its accuracy takes an act on another claim for right, as ours does. Its backbone is GPT-4o mini.",
      _label_lines),
     DATASET, "7",
 )  # fmt: skip

@@ -10,14 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from replay.studies.buzz.acts import contrast
-from replay.studies.buzz.claims import ALL_VERDICTS
+from replay.studies.buzz.claims import ALL_VERDICTS, SPURIOUS
 from replay.studies.buzz.study import NO_REVISION, ONE_ROUND, PAPER, BuzzStudy
 from replay.studies.buzz.systems import NO_FILTER, ONE_SHOT, WITHOUT_PART, System
+from replay.studies.kit.cells import interval_cell
 from replay.studies.kit.verdicts import (
     Answer,
     Finding,
     answer_on_loss,
     answer_on_losses,
+    finding_on_all,
     finding_on_any,
     findings_sheet,
 )
@@ -58,19 +60,37 @@ def _zero(values: Column) -> Column:
     return np.zeros(len(values))
 
 
+def spurious_pair(study: BuzzStudy) -> dict[str, tuple[Column, Column]]:
+    """Returns whether each text (E,) has a spurious refutation of the main method and of the pool beside it, by that
+    one's name; empty where there is none, or no claim is compared with the error.
+    """
+    main, other = study.systems.main, study.other
+    if other is None or not study.run.has(main.name) or not study.claims(main).looked.any():
+        return {}
+    one, beside = (study.claims(each).errors_by_kind(study.acts(each.name)) for each in (main, other.system))
+    return {other.name: (one[SPURIOUS], beside[SPURIOUS])}
+
+
 def _on_baselines(study: BuzzStudy) -> Iterator[Finding]:
     pairs, main = baseline_pairs(study), study.systems.main.method
     needs = "it needs a pool of verdicts on whole texts"
     cells = study.run.differences(ACCURACY, [(one.name, other.name) for one, other in pairs.values()], 100)
     named = {name: cells[pair] for name, (one, other) in pairs.items() if (pair := (one.name, other.name)) in cells}
-    yield finding_on_any(f"does {main} beat whole-text verdicts", named, f"{ACCURACY}, {main} minus", needs)
+    yield finding_on_all(
+        f"is {main} more accurate than verdicts on texts", named, f"accuracy of {main} minus {{}}", needs
+    )
     alarms = {
         name: (study.acts(one.name).false_alarm, study.acts(other.name).false_alarm)
         for name, (one, other) in pairs.items()
     }
-    yield finding_on_any(
-        "does it refute more texts without an error", study.gaps(alarms), f"false alarms, {main} minus",
+    yield finding_on_all(
+        f"does {main} refute more texts without an error than verdicts on texts", study.gaps(alarms),
+        f"false alarms of {main} minus {{}}",
         needs if not alarms or (study.texts.error == 0).any() else "it needs texts without an error",
+    )  # fmt: skip
+    yield finding_on_any(
+        f"does {main} make more spurious refutations than another pool of checks", study.gaps(spurious_pair(study)),
+        f"spurious refutations of {main} minus {{}}", "it needs a second pool of checks, and `matches_error`",
     )  # fmt: skip
     gains = _gains(study)
     by_group = {other.group: other for _, other in pairs.values()}  # on dev one is chosen of each backbone
@@ -79,17 +99,17 @@ def _on_baselines(study: BuzzStudy) -> Iterator[Finding]:
     weaker = {}
     if len(order) > 1:
         low, high = by_group[order[0]], by_group[order[-1]]
-        weaker = study.gaps({f"{low.backbone} against {high.backbone}": (gains[low.name], gains[high.name])})
+        weaker = study.gaps({f"{low.backbone} minus that by {high.backbone}": (gains[low.name], gains[high.name])})
     yield finding_on_any(
-        "is its gain larger on the weaker backbone", weaker, "gain on the weaker minus that on the stronger",
+        f"is the gain of {main} larger on the weaker backbone", weaker, "gain by {}",
         "it needs whole-text verdicts and checks by two backbones, and dev, which says what is weaker",
     )  # fmt: skip
     dense, sparse = density_groups(study)
     by_density = {name: contrast(gain, dense, sparse) for name, gain in gains.items()}
     yield finding_on_any(
-        "is its gain larger on dense texts",
-        study.gaps({f"over {name}": (values, _zero(values)) for name, values in by_density.items()}),
-        "gain on dense minus that on sparse texts", f"{needs}, and texts of two densities",
+        f"is the gain of {main} larger on dense texts",
+        study.gaps({name: (values, _zero(values)) for name, values in by_density.items()}),
+        "gain over {} on dense minus that on sparse texts", f"{needs}, and texts of two densities",
     )  # fmt: skip
 
 
@@ -119,31 +139,30 @@ def _on_parts(study: BuzzStudy) -> Iterator[Finding]:
             coverage[other.name] = sides[0], sides[1]
     yield finding_on_any(
         "does extracting claim by claim name more errors than one reply", study.gaps(coverage),
-        "errors named, claim by claim minus one reply",
+        "errors named claim by claim minus {}",
         unlike or "it needs pools of both extractors and `matches_error`",
     )  # fmt: skip
     pairs = {one.label: study.part_pairs[one.name] for one in study.variants if one.name in study.part_pairs}
     parts = {
-        ONE_SHOT: ("does extracting claim by claim make it more accurate", unlike or "it needs a pool of one reply"),
-        NO_FILTER: ("does the filter make it more accurate", unlike or "it needs a pool without the filter"),
-        NO_REVISION: ("do revisions make it more accurate", "it needs rows of revisions"),
-        ONE_ROUND: ("do further rounds make it more accurate", "it needs claims of several rounds"),
+        ONE_SHOT: ("does extracting claim by claim", unlike or "it needs a pool of one reply"),
+        NO_FILTER: ("does the filter", unlike or "it needs a pool without the filter"),
+        NO_REVISION: ("do revisions", "it needs rows of revisions"),
+        ONE_ROUND: ("do further rounds", "it needs claims of several rounds"),
     }
-    turned = {label: (whole, name) for label, (name, whole) in pairs.items() if label in parts}
-    cells = study.run.differences(ACCURACY, turned.values(), 100)
+    cells = study.run.differences(ACCURACY, [pair for label, pair in pairs.items() if label in parts], 100)
     for label, (question, needs) in parts.items():
-        pair = turned.get(label, ("", ""))
-        there, whole = {label: cells[pair]} if pair in cells else {}, "whole" if pair[0] == main else pair[0]
-        yield finding_on_any(question, there, f"{ACCURACY}, {whole} minus", needs)
+        pair = pairs.get(label, ("", ""))
+        there, whole = {label: cells[pair]} if pair in cells else {}, "the whole" if pair[0] == main else pair[0]
+        yield finding_on_any(f"{question} make {method} more accurate", there, f"accuracy of {whole} minus {{}}", needs)
     hops = study.texts.groups("hops")
     further = {}
     if len(hops) > 1 and study.run.has(main, ONE_ROUND):
         fewest, most = (pick(hops, key=float) for pick in (min, max))
         gain = study.acts(main).right - study.acts(ONE_ROUND).right
         values = contrast(gain, hops[most], hops[fewest])
-        further = study.gaps({f"{most} against {fewest}": (values, _zero(values))})
+        further = study.gaps({f"{most} minus that at {fewest}": (values, _zero(values))})
     yield finding_on_any(
-        "do further rounds help more where claims need more passages", further, "gain of rounds by hops",
+        "do further rounds help more where claims need more passages", further, "gain by further rounds at hops {}",
         "it needs `hops` of examples",
     )  # fmt: skip
 
@@ -152,29 +171,34 @@ def _on_rules(study: BuzzStudy) -> Iterator[Finding]:
     """Answers which rules of extraction and revision are best, and whether a threshold helps."""
     margin, chosen, rivals = study.setting.margin, study.pair_choice.name, []
     rivals = [name for name in study.pairs.policies if name != PAPER]
-    question = f"is {PAPER} as good as every other pair, within {100 * margin:g} points"
+    points = f"{100 * margin:g} point{'' if margin == 0.01 else 's'}"
+    question = f"is {PAPER} as good as every other pair, within {points}"
     cells = study.pairs.differences(ACCURACY, [(PAPER, name) for name in rivals], 100)
     yield _finding_on_losses(question, {name: cell for (_, name), cell in cells.items()}, margin, study)
     better = study.pairs.differences(ACCURACY, [(chosen, PAPER)], 100) if chosen not in (None, PAPER) else {}
     needs = "no dev split" if chosen is None else f"dev chooses {PAPER} {study.pair_choice.among}"
     yield finding_on_any(
-        f"does the pair chosen on dev beat {PAPER}", {str(chosen): cell for cell in better.values()}, ACCURACY, needs
-    )
+        f"does the pair chosen on dev beat {PAPER}", {str(chosen): cell for cell in better.values()},
+        f"accuracy with {{}} minus that with {PAPER}", needs,
+    )  # fmt: skip
     threshold = study.learnt_threshold
     names = study.swept_names("confidence")
     gaps: Mapping[str, IntervalCell] = {}
     if threshold and threshold in names:
         pair = names[threshold], names[0.0]
-        gaps = {f"from {threshold:g} on": cell for cell in study.sweep.differences(ACCURACY, [pair], 100).values()}
+        gaps = {f"{threshold:g}": cell for cell in study.sweep.differences(ACCURACY, [pair], 100).values()}
     needs = "no dev split" if threshold is None else f"dev chooses no threshold {study.threshold_choice.among}"
-    yield finding_on_any("does a threshold learnt on dev make it more accurate", gaps, ACCURACY, needs)
+    yield finding_on_any(
+        f"does a threshold learnt on dev make {study.systems.main.method} more accurate", gaps,
+        "accuracy with refutations from {} on minus that with all", needs,
+    )  # fmt: skip
     errors = {
-        name: IntervalCell(one.ece.estimate, one.ece.low, one.ece.high).scaled(100)
-        for name, one in study.calibrations
-        if name == ALL_VERDICTS and one.ece is not None and one.ece.estimate is not None
+        name: cell
+        for name, one in study.confidences
+        if name == ALL_VERDICTS and (cell := interval_cell(one.calibration.ece, 100)) is not None
     }  # fmt: skip
     yield finding_on_any(
-        "are confidences off by more than luck", errors, "calibration error",
+        "are confidences off by more than luck", errors, "calibration error of {}",
         "it needs confidences from 0 to 1 of supported and refuted claims with a label",
     )  # fmt: skip
 
@@ -187,20 +211,26 @@ def _finding_on_losses(question: str, cells: Mapping[str, IntervalCell], margin:
     loses = answer_on_losses(losses.values())
     worst = min(cells, key=lambda name: cells[name].estimate)
     answer = {Answer.YES: Answer.NO, Answer.NO: Answer.YES}.get(loses, loses)
-    return Finding(question, answer, cells[worst], decided_by=f"{ACCURACY}, minus {worst}")
+    return Finding(
+        question, answer, cells[worst].reversed(), decided_by=f"accuracy with {worst} minus that with {PAPER}"
+    )
 
 
 def _on_acting(study: BuzzStudy) -> Iterator[Finding]:
     """Answers when it acts beside people."""
-    people, acts = study.people, study.main_acts
+    people, acts, main = study.people, study.main_acts, study.systems.main.method
     needs = "it needs recorded people"
     right, sooner = {}, {}
     if people is not None and acts is not None:
         correct = np.where(study.texts.error == 1, acts.finds, acts.right)
-        right = study.gaps({"any of them": (correct, people.any), "one of them": (correct, people.share)})
-        sooner = study.gaps({"both right": (people.deviation, acts.deviation)}, rate=False)
-    yield finding_on_any("is it right more often than people", right, "right, minus", needs)
-    yield finding_on_any("does it act sooner than people", sooner, "Δ of people minus its own", needs)
+        right = study.gaps({"anyone of a group": (correct, people.any), "a single person": (correct, people.share)})
+        sooner = study.gaps({main: (people.deviation, acts.deviation)}, rate=False)
+    yield finding_on_any(
+        f"is {main} right more often than people", right, f"share right of {main} minus that of {{}}", needs
+    )
+    yield finding_on_any(
+        f"does {main} act sooner than people", sooner, "Δ of the earliest right person minus that of {}", needs
+    )
 
 
 def timed_pairs(names: Sequence[str], study: BuzzStudy) -> dict[str, tuple[Column, Column]]:
@@ -219,9 +249,9 @@ def timed_pairs(names: Sequence[str], study: BuzzStudy) -> dict[str, tuple[Colum
 
 VERDICTS = findings_sheet(
     findings,
-    ("Differences are in points. Limits hold at once for all that a question is asked of: yes where some are above 0 "
-     "and none below; those of a table, for all its rows: the same difference may have others there. A question with a "
-     "margin: yes where the limits rule out a larger loss.",
+    ("Differences are in points. Limits hold at once for all that a question is asked of; those of a table, for all "
+     "its rows: the same difference may have others there. Beside verdicts on texts it is yes where all are above 0, "
+     "else where some are and none is below. A question with a margin: yes where the limits rule out a larger loss.",
      "Intervals are over texts, not over runs of the models: a log has one run."),
     "data set",
 )  # fmt: skip

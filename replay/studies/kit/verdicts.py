@@ -104,7 +104,8 @@ def finding_on_any(
 ) -> Finding:
     """Answers whether any of several differences (by name) is above 0; their intervals hold for all at once.
 
-    Shown is the largest difference that decides, else the largest one. `needs`: why it is not asked without any.
+    Shown is the largest difference that decides, else the largest one. `against`: what the differences are of, with
+    `{}` where the name of the one shown belongs, by default the end. `needs`: why it is not asked without any.
     """
     if not gaps:
         return Finding(question, Answer.UNASKED, why=needs)
@@ -113,11 +114,31 @@ def finding_on_any(
     up, down = ([place for place, answer in answers.items() if answer is one] for one in (Answer.YES, Answer.NO))
     decisive = min(down, key=lambda place: gaps[place].estimate) if decision is Answer.NO else None
     decider = decisive or max(up or gaps, key=lambda place: gaps[place].estimate)
-    sides = (("above", up), ("below", down))
-    where = "; ".join(f"{side} at {_places_text(places)}" for side, places in sides if places)
-    return Finding(
-        question, decision, gaps[decider], decided_by=f"{against}, {decider}" + (f"; {where}" if where else "")
-    )
+    return Finding(question, decision, gaps[decider], decided_by=_deciding_text(against, decider, answers))
+
+
+def finding_on_all(
+    question: str, gaps: Mapping[str, IntervalCell], against: str, needs: str = "the log cannot serve it"
+) -> Finding:
+    """Answers whether all of several differences (by name) are above 0: no where some are below and none above, both
+    where some are above and some below. Shown is the least one. The rest is as for `finding_on_any`.
+    """
+    if not gaps:
+        return Finding(question, Answer.UNASKED, why=needs)
+    answers = {place: is_above(gap) for place, gap in gaps.items()}
+    decision = answer_of_several(answers.values())
+    if decision is Answer.YES and set(answers.values()) != {Answer.YES}:
+        decision = Answer.UNDECIDED
+    decider = min(gaps, key=lambda place: gaps[place].estimate)
+    return Finding(question, decision, gaps[decider], decided_by=_deciding_text(against, decider, answers))
+
+
+def _deciding_text(against: str, decider: str, answers: Mapping[str, Answer]) -> str:
+    """Says what the difference that decides is of, and of several which are above and below 0."""
+    text = against.replace("{}", decider) if "{}" in against else f"{against}, {decider}"
+    sides = (("above", Answer.YES), ("below", Answer.NO)) if len(answers) > 1 else ()
+    places = [(side, [place for place, one in answers.items() if one is answer]) for side, answer in sides]
+    return "; ".join([text, *(f"{side} at {_places_text(some)}" for side, some in places if some)])
 
 
 def _places_text(places: Sequence[str]) -> str:

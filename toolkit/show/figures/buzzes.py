@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from toolkit.errors import EmptyError, counted
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.drawing.panels import panel_grid
-from toolkit.show.drawing.style import GREY, NAVY, ORANGE, SKY
+from toolkit.show.drawing.style import GREY, INK, NAVY, ORANGE, SKY, SMALL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,3 +105,75 @@ def deviations_figure(
             axes.axvline(float(np.median(values)), color=ORANGE, linewidth=1.0, label=f"{label}median")
             axes.set_ylim(0, 1.05 * max(share.max() for share in shares))
     return figure
+
+
+@dataclass(frozen=True)
+class Trade:
+    """A setting or a method with the false alarms that it raises and the errors that it finds, each in percent as
+    (estimate, low, high).
+    """
+
+    name: str
+    alarms: tuple[float, float | None, float | None]
+    finds: tuple[float, float | None, float | None]
+
+
+@dataclass(frozen=True)
+class TradePanel:
+    """The values of one setting in order, and the methods `beside` it."""
+
+    name: str
+    values: Sequence[Trade]
+    beside: Sequence[Trade] = ()
+
+
+def trades_figure(
+    panels: Sequence[TradePanel], *, title: str = "", simulated: bool = False, width: float = WIDTH
+) -> Figure:
+    """One panel a setting, with a point a value: errors found over false alarms, with the intervals of both. Methods
+    beside it are hollow.
+
+    Raises ThinkbackError without a setting.
+    """
+    if not panels:
+        raise EmptyError("there is no setting to draw")
+    note = "numbers: values at both ends; bands and bars: intervals of errors found and of false alarms"
+    with panel_grid(
+        [one.name for one in panels], "false alarms, % of texts without an error", "errors found, % of texts with one",
+        width=width, title=title, simulated=simulated, note=note, handle=1.4,
+    ) as (figure, drawn):  # fmt: skip
+        for number, (axes, one) in enumerate(zip(drawn, panels, strict=True)):
+            _draw_trades(axes, one.values)
+            for other, marker in zip(one.beside, cycle("sD^vPX"), strict=False):
+                axes.plot(
+                    other.alarms[0], other.finds[0], marker=marker, color=ORANGE, markerfacecolor="white",
+                    markersize=4.5, linewidth=0, label=f"{'_' * bool(number)}{other.name}", zorder=4,
+                )  # fmt: skip
+                _draw_interval_bars(axes, other, ORANGE)
+    return figure
+
+
+def _draw_trades(axes: Axes, trades: Sequence[Trade]) -> None:
+    """Draws the values of one setting as a line, with a band of the errors found and bars of the false alarms."""
+    ordered = sorted(trades, key=lambda one: (one.alarms[0], one.finds[0]))
+    limits = np.array([(one.alarms[0], *one.finds[1:]) for one in ordered], float)
+    axes.fill_between(*limits.T, color=SKY, alpha=0.3, linewidth=0, zorder=2)
+    axes.plot(
+        [one.alarms[0] for one in trades], [one.finds[0] for one in trades], color=NAVY, marker="o", markersize=3.0,
+        linewidth=1.0, zorder=5,
+    )  # fmt: skip
+    for one in trades:
+        _draw_interval_bars(axes, one, NAVY)
+    for one, side, place in ((ordered[0], "left", (4, -9)), (ordered[-1], "right", (-4, 5)))[: len(ordered)]:
+        axes.annotate(
+            one.name, (one.alarms[0], one.finds[0]), place, textcoords="offset points", fontsize=SMALL, color=INK,
+            ha=side, zorder=6,
+        )  # fmt: skip
+
+
+def _draw_interval_bars(axes: Axes, trade: Trade, color: str) -> None:
+    (x, left, right), (y, low, high) = trade.alarms, trade.finds
+    if left is not None and right is not None:
+        axes.plot([left, right], [y, y], color=color, linewidth=0.7, alpha=0.5, zorder=3)
+    if low is not None and high is not None:
+        axes.plot([x, x], [low, high], color=color, linewidth=0.7, alpha=0.5, zorder=3)
