@@ -228,7 +228,9 @@ importing = _command_group(
     "import", f"Make a log from foreign files. A known format is imported by its name: {formats}."
 )
 _add_command(importing, "auto", import_.of_format("auto", import_.AUTO), "import")
-_add_commands(importing, import_.table, import_.recovery, import_.replay, path="import")
+_add_commands(importing, import_.table, path="import")
+_add_command(importing, "recovery", import_.import_recovery_rows, "import")
+_add_command(importing, "replay", import_.import_replay_rows, "import")
 for name in import_.FORMATS:
     _add_command(importing, name, import_.of_format(name), "import", hidden=True)
 exporting = _command_group("export", "Write a log in a foreign format.")

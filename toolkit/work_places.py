@@ -49,7 +49,7 @@ def work_place(path: Path, make: Callable[[Path], None]) -> Iterator[None]:
     handle = None
     while handle is None:  # it may be cleared before it is locked
         make(path)
-        handle = _lock_path(path, wait=True)
+        handle = _acquire_lock(path, wait=True)
     _HELD.add(path)
     try:
         yield
@@ -64,7 +64,7 @@ def clear_parts(target: Path) -> None:
     """
     drawn = re.compile(rf"\.{re.escape(target.name)}-{_DRAWN}\.(part|old)")
     for path in _entries_named(target.parent, drawn):
-        handle = _lock_path(path, wait=False)
+        handle = _acquire_lock(path, wait=False)
         if handle is not None:
             with suppress(OSError):
                 if path.suffix == ".old" and not os.path.lexists(target):
@@ -87,7 +87,7 @@ def _clear_scratch() -> None:
     for folder in _entries_named(Path(tempfile.gettempdir()), re.compile(SCRATCH + _DRAWN)):
         with suppress(OSError):
             folder.rmdir()  # an empty one: its process was killed before it had a mark, or makes one anew
-        handle = _lock_path(folder / MARK, wait=False)
+        handle = _acquire_lock(folder / MARK, wait=False)
         if handle is not None:
             remove_path(folder)
             os.close(handle)
@@ -109,7 +109,7 @@ def _scratch_of_process() -> Path:
         mark = folder / MARK
         with suppress(FileNotFoundError):  # another process found it empty
             mark.touch()
-        if _lock_path(mark, wait=True) is not None:  # held until the process ends
+        if _acquire_lock(mark, wait=True) is not None:  # held until the process ends
             return folder
 
 
@@ -121,7 +121,7 @@ def _entries_named(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
         return []
 
 
-def _lock_path(path: Path, *, wait: bool) -> int | None:
+def _acquire_lock(path: Path, *, wait: bool) -> int | None:
     """Locks an existing file or folder; returns its open handle. None where it is missing, is no file or folder of this
     user, or (without `wait`) is locked or can't be.
     """

@@ -220,7 +220,7 @@ def fit_classifier(
         network = _with_adapter(reader.network, training) if training.method == "lora" else reader.network
         reader.network = network
         texts = [TokenIds(tuple(reader.tokens.encode(prompt, whole=True))) for prompt in rows.prompts]
-        fits = np.array([reader.too_long_text(text) is None for text in texts])
+        fits = np.array([reader.unreadable_reason(text) is None for text in texts])
         if not (fits & ~rows.dev).any() or not (fits & rows.dev).any():
             raise EmptyError(
                 f"`classifier`: no training or no held-out text fits the {reader.context} tokens that the model takes"

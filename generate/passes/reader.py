@@ -121,7 +121,7 @@ class Reader:
             "batch_tokens": self.batch_tokens,
         }
 
-    def too_long_text(self, text: TokenIds) -> str | None:
+    def unreadable_reason(self, text: TokenIds) -> str | None:
         """The reason why the model cannot read a text whole; None where it can."""
         if not len(text):
             return "the text has no tokens"

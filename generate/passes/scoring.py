@@ -21,7 +21,7 @@ def read_scores(
     listed = [(number, text) for number, texts in enumerate(requests) for text in texts]
     scores: list[float | None] = [None] * len(listed)
     tokens, busy, began = [0] * len(requests), [0.0] * len(requests), time.perf_counter()
-    fitting = [place for place, (_, text) in enumerate(listed) if reader.too_long_text(text) is None]
+    fitting = [place for place, (_, text) in enumerate(listed) if reader.unreadable_reason(text) is None]
     for read in reader.read([listed[place][1] for place in fitting]):
         for place, score, seconds in zip(read.places, values(read), read.device_s, strict=True):
             number, text = listed[fitting[place]]

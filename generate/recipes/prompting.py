@@ -52,7 +52,7 @@ class Template:
         return bool(self.parts)
 
     @property
-    def quotes_attempt(self) -> bool:
+    def quotes_attempt_prompt(self) -> bool:
         """Whether it repeats the revised attempt's prompt or conversation."""
         return "prompt" in self.fields or any(role == _CONVERSATION for role, _ in self.parts)
 

@@ -79,7 +79,7 @@ class _TemperatureSchedule(ABC):
 
 
 @dataclass(frozen=True)
-class _Constant(Checked, _TemperatureSchedule):
+class _ConstantTemperature(Checked, _TemperatureSchedule):
     """Every sample at one temperature; 0 is greedy."""
 
     value: float = setting(low=0, high=HOTTEST)
@@ -147,7 +147,7 @@ def _read_schedule(value: Any, place: str) -> _TemperatureSchedule:
                 raise UnknownError(f"unknown key `{key}` in `{place}`; {suggest(key, KEYS)}")
         return from_table(_Mixture if "mixture" in value else _Balanced, value, place)
     if isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) <= HOTTEST:
-        return _Constant(float(value))
+        return _ConstantTemperature(float(value))
     raise InvalidError(
         f"`{place}` is {quote(value)}; it takes a number from 0 to {HOTTEST:g}, `{{ mixture = […] }}` or"
         " `{ low, high, step }`"
@@ -163,7 +163,7 @@ FILES = frozenset({"evidence", "exclude"})
 is continued."""
 MATH_JUDGE = "math-verify"
 """The judge that compares answers as mathematics."""
-GREEDY = _Constant(0.0)
+GREEDY = _ConstantTemperature(0.0)
 
 
 @dataclass(frozen=True)

@@ -231,7 +231,7 @@ def _check_prompts(recipe: Recipe, columns: Sequence[str]) -> None:
     for step in recipe.steps:
         template = recipe.prompts[step.prompt]
         template.check_fields([*known, *ATTEMPT_FIELDS] if step.of is not None else known)
-        if step in recipe.revised_in_log and template.quotes_attempt:
+        if step in recipe.revised_in_log and template.quotes_attempt_prompt:
             raise UnsuitableError(
                 f"prompt `{step.prompt}`: a log has no prompts: `{step.pool}` can't quote the attempt's"
             )
@@ -272,7 +272,7 @@ def prompt_of(recipe: Recipe, step: PoolStep, example: PreparedExample, find: Fi
     if step.of is None:
         return template.render(example.fields)
     revised = find(step.of, step.of_sample)
-    before = prompt_of(recipe, recipe.step_of(step.of), example, find) if template.quotes_attempt else ""
+    before = prompt_of(recipe, recipe.step_of(step.of), example, find) if template.quotes_attempt_prompt else ""
     if before is None or revised is None:
         return None
     text = with_thoughts(revised.reasoning, revised.text) if step.joined else revised.text

@@ -89,7 +89,7 @@ def _check_or_begin_journal(identity: Mapping[str, Any], journal: Journal, origi
 
 
 def _table_of(key: str) -> str:
-    """The table of an engine, a score or a search that a setting stands in; empty for other settings."""
+    """The name of the table (`engines.NAME`) that a setting of an engine, score or search stands in; else empty."""
     table, _, rest = key.partition(".")
     return f"{table}.{rest.partition('.')[0]}" if table in ("engines", "score", "search") else ""
 

@@ -75,7 +75,7 @@ class ReadingWorker(Worker):
 
     def unfit_reason(self, text: TokenIds) -> str | None:
         """The reason why a text cannot be used; None where it can."""
-        return self.reader.too_long_text(text)
+        return self.reader.unreadable_reason(text)
 
     def length_difference(self, row: Mapping[str, Any], text: TokenIds) -> str | None:
         """A sentence on a text whose number of tokens differs from the logged one; None where it does not."""

@@ -86,7 +86,7 @@ class _ContradictionWorker(FeatureWorker):
             places, pairs, counts = [], [], []
             for place in chunk:
                 trace_pairs = [encode_pair(self.reader.tokens, texts[i], texts[place]) for i in peers[place]]
-                reason = next((why for pair in trace_pairs if (why := self.reader.too_long_text(pair))), None)
+                reason = next((why for pair in trace_pairs if (why := self.reader.unreadable_reason(pair))), None)
                 if reason is not None:
                     lacking[names[place]] = f"paired with another trace's justification: {reason}"
                     continue

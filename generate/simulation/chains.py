@@ -55,7 +55,7 @@ class ChainsModel:
         return np.clip(self.skill + more + self.use * share, 0.0, 1.0)
 
 
-def judged_examples(examples: pl.DataFrame, further: bool = False) -> pl.DataFrame:
+def examples_with_gold(examples: pl.DataFrame, further: bool = False) -> pl.DataFrame:
     """The examples with the answer that is right; `further`: with their types, and all right answers."""
     judged = examples.with_columns(gold=pl.lit("answer 0"))
     if not further:

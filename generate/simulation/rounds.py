@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from generate.simulation.chains import KINDS, ChainsModel, chain_tables, judged_examples
+from generate.simulation.chains import KINDS, ChainsModel, chain_tables, examples_with_gold
 from generate.simulation.grid import write_simulated
 from toolkit.progress import progress
 from toolkit.settings import check, setting
@@ -138,7 +138,7 @@ def _blocks(examples: int, seed: int, model: RoundsModel, chains: ChainsModel) -
         tables = {"examples": texts, "rounds": pl.concat(rounds)}
         if chains.chains:
             rng = np.random.default_rng([seed, number, 1])
-            tables["examples"] = judged_examples(texts, chains.further)
+            tables["examples"] = examples_with_gold(texts, chains.further)
             tables |= chain_tables(rng, chains, names, drawn.gold, drawn.relevance, drawn.answers, documents, block)
         yield tables
 

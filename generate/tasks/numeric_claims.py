@@ -160,7 +160,7 @@ class Claims(ExerciseTask):
         return AnswerCheck(text if answer else f"no answer\n{text}", answer == label, label)
 
     def sound(self, item: Item, attempt: str) -> float:
-        """The share of an attempt's lines that a true justification may contain."""
+        """The share of an attempt's lines that are facts of the item or its answer."""
         true = {*item.facts, f"{ANSWER}{item.answer}"}
         return share_of_lines_that_hold(attempt, true.__contains__)
 

@@ -289,7 +289,7 @@ def _read_pool_arrays(
     name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, request: BlockRequest, whole: bool,
     billed: frozenset[str],
 ) -> LoggedPool:  # fmt: skip
-    """One slice of traces as arrays by example and sample index (E, T)."""
+    """Reads one slice of traces into arrays by example and sample index (E, T)."""
     if request.prices:
         _require_all_prices(traces, "model", request.prices)
         traces = traces.with_columns(request.prices.price_expression("model").alias("price"))

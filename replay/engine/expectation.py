@@ -134,7 +134,7 @@ def winner_probabilities(trajectory: Trajectory, verifications: int) -> tuple[np
 
 
 def _count_valid_traces(trajectory: Trajectory) -> np.ndarray:
-    """How many traces (E,) may be verified."""
+    """Counts the valid traces of each example, (E,): verifying more of them is impossible."""
     return np.asarray((trajectory.revealed.verified_code >= 0).sum(axis=1))
 
 

@@ -597,7 +597,7 @@ def _clipping_remarks(verifiers: Counts) -> list[str]:
 
 
 def _negative_score_remarks(verifiers: Counts) -> list[str]:
-    return [f"negative scores count against an answer in a weighted vote: {listed(sorted(verifiers))}"]
+    return [f"in a weighted vote the negative scores of {listed(sorted(verifiers))} count against an answer"]
 
 
 def _raw_margin_remarks(verifiers: Counts) -> list[str]:

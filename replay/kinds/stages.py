@@ -144,7 +144,7 @@ def _step_table(block: LogBlock, trajectory: Trajectory, how: StopConditions, se
         columns["statistic"] = after_step(compared.value, looked)
         columns["threshold"] = after_step(compared.threshold, looked)
     if walk.needs is not None:
-        columns["needed"] = after_step(walk.needs.needed(seen)[:, 1:], at_rule[0, at] & after)
+        columns["needed"] = after_step(walk.needs.needed_traces(seen)[:, 1:], at_rule[0, at] & after)
     columns["holds"] = after_step(how.stop.decide_checked(seen) & at_rule).fill_null(False).cast(pl.Boolean)
     columns["answer_now"] = answer_texts(block, _answer_numbers(trajectory, select, step))
     costs = costs_by_name(_cumulative_costs(trajectory, stopped)[step])

@@ -10,7 +10,15 @@ import pytest
 
 from generate.classifier.classifier_recipe import load_training
 from generate.recipes.prompting import PROMPTS
-from generate.recipes.recipe import Recipe, _Balanced, _Constant, _Mixture, _ReviseStep, load_added_pools, load_recipe
+from generate.recipes.recipe import (
+    Recipe,
+    _Balanced,
+    _ConstantTemperature,
+    _Mixture,
+    _ReviseStep,
+    load_added_pools,
+    load_recipe,
+)
 from generate.recipes.toml_file import read_toml, shipped_recipes
 from generate.sampling.samples import ask_samples
 from generate.sampling.sampling_estimate import estimate_pools
@@ -117,8 +125,8 @@ def test_settings_of_the_papers() -> None:
         assert recipe.finalizer is not None
         assert recipe.finalizer.max_tokens == 512
     lilave = load_recipe("lilave-gsm8k")
-    assert pools(lilave)["probe"][:2] == (1, _Constant(0.0))
-    assert pools(lilave)["votes"][:2] == (16, _Constant(1.0))
+    assert pools(lilave)["probe"][:2] == (1, _ConstantTemperature(0.0))
+    assert pools(lilave)["votes"][:2] == (16, _ConstantTemperature(1.0))
     assert pools(lilave)["mixture"][:2] == (5, _Mixture((0.0, 0.25, 0.5, 0.75, 1.0)))
     assert lilave.revise[0].action == "self_correct"
 

@@ -17,7 +17,7 @@ from generate.recipes.recipe import (
     EvidenceSettings,
     FewShotSettings,
     _Balanced,
-    _Constant,
+    _ConstantTemperature,
     _Mixture,
     _read_schedule,
     load_recipe,
@@ -52,7 +52,7 @@ def test_the_balanced_grid_is_that_of_the_thesis_and_balanced_at_every_length() 
 
 
 def test_constant_and_mixture() -> None:
-    assert _Constant(0.6).temperature(0, "e", "p", 9) == 0.6
+    assert _ConstantTemperature(0.6).temperature(0, "e", "p", 9) == 0.6
     mixture = _read_schedule({"mixture": [0, 0.25, 0.5, 0.75, 1.0]}, "t")
     assert mixture == _Mixture((0.0, 0.25, 0.5, 0.75, 1.0))
     assert [mixture.temperature(0, "e", "p", i) for i in range(7)] == [0, 0.25, 0.5, 0.75, 1, 0, 0.25]

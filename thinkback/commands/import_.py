@@ -94,7 +94,7 @@ def table(
     )
 
 
-def recovery(
+def import_recovery_rows(
     sources: list[str],
     out: Path,
     name: str | None = None,
@@ -120,7 +120,7 @@ def recovery(
     _import_and_report(sources, out, force, write, "examples", "traces")
 
 
-def replay(
+def import_replay_rows(
     sources: list[str], out: Path, name: str | None = None, action: str = "active_verify", force: bool = False
 ) -> None:
     """Import SeVRA's replay rows.

@@ -83,14 +83,14 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
 
     @property
     def knows_needed_traces(self) -> bool:
-        """Whether the rule has the method `needed`: how many more traces it needs at least."""
+        """Whether the rule has the method `needed_traces`: how many more traces it needs at least."""
         return False
 
     def statistic(self, seen: Prefix) -> np.ndarray:
         """The statistic that the rule compares with its threshold: float (E, S), -inf where it cannot hold."""
         raise NotImplementedError(f"{self.label} compares no statistic")
 
-    def needed(self, seen: Prefix) -> np.ndarray:
+    def needed_traces(self, seen: Prefix) -> np.ndarray:
         """The fewest traces after which the rule would hold, seen from step 0 to S, if all further ones gave the
         leading answer, or any one answer where none leads: int (E, S + 1); more than S if S more are too few. For rules
         with `knows_needed_traces`.
@@ -209,7 +209,7 @@ class Budget(CrossingRule, name="budget", trusted=True):
     def undecidable_steps(self, seen: Prefix) -> np.ndarray | None:
         return None if self.knows_needed_traces else np.isnan(seen.completion_tokens)
 
-    def needed(self, seen: Prefix) -> np.ndarray:
+    def needed_traces(self, seen: Prefix) -> np.ndarray:
         return _counts_from_start(-self._count_so_far(seen)) + int(self.threshold)
 
     def statistic(self, seen: Prefix) -> np.ndarray:
@@ -278,7 +278,7 @@ class Agreement(CrossingRule, name="agreement", trusted=True, reads={VOTES}, rea
     def knows_needed_traces(self) -> bool:
         return True
 
-    def needed(self, seen: Prefix) -> np.ndarray:
+    def needed_traces(self, seen: Prefix) -> np.ndarray:
         votes, most = (
             np.stack([_counts_from_start(seen.votes), _counts_from_start(seen.second_votes)], axis=-1),
             seen.votes.shape[1],
@@ -401,7 +401,7 @@ def evaluated_steps(steps: int, limit: np.ndarray, ends: np.ndarray | None) -> n
 def steps_where_needed(rule: StopRule, seen: Prefix) -> np.ndarray:
     """The traces that end a block, bool (E, S), if a block has as many as the rule needs when all of them agree."""
     steps = seen.step
-    needed = np.maximum(rule.needed(seen), 1)
+    needed = np.maximum(rule.needed_traces(seen), 1)
     ends, at = np.zeros(steps.shape, dtype=bool), np.zeros(len(steps), dtype=np.int64)
     rows = np.arange(len(steps))
     while steps.shape[1] and (at < steps.shape[1]).any():

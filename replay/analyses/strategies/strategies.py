@@ -362,7 +362,7 @@ def _probe_action(contents: Contents, probe: str | None, action: str | None) -> 
     if action is not None:
         contents.require_action(action)
         if probe is None:
-            raise RequiredError(f"{argument('action')} needs a probe to revise; name its pool")
+            raise RequiredError(f"{argument('action')} revises a probe: name its pool with {argument('probe')}")
     name = "self_correct" if action is None else action
     if probe is None or (action is None and not contents.revision_pools(name, probe)):
         return None

@@ -66,7 +66,7 @@ class _GroupTables:
             return column.rows(rows, start, stop)
         return column.rows(np.zeros(1, np.int64))[0][self.ways.outcome_of_each_example(rows)[:, start:stop]]
 
-    def rows(self, rows: Ints, start: int, stop: int) -> Ints:
+    def outcome_numbers(self, rows: Ints, start: int, stop: int) -> Ints:
         """The numbers of the outcomes of versions and examples, (rows, examples)."""
         if self.ways is None:
             return rows[:, None] * self.width + np.arange(start, stop)
@@ -147,12 +147,12 @@ class OutcomeTables:
     def _first_outcome_of_group(self) -> Ints:
         return np.cumsum([0, *(group.size for group in self.groups)])
 
-    def rows(self, versions: Ints, start: int, stop: int) -> Ints:
+    def outcome_numbers(self, versions: Ints, start: int, stop: int) -> Ints:
         """The numbers of the outcomes of some versions on some examples, (versions, E); equal where they are shared."""
         out = np.empty((len(versions), stop - start), np.int64)
         begin = dict(zip(map(id, self.groups), self._first_outcome_of_group.tolist(), strict=False))
         for group, on, rows in self._versions_by_group(versions):
-            out[on] = group.rows(rows, start, stop) + begin[id(group)]
+            out[on] = group.outcome_numbers(rows, start, stop) + begin[id(group)]
         return out
 
     def at_rows(self, name: str, rows: Rows) -> Floats:

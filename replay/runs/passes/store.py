@@ -73,7 +73,7 @@ class _CoveredChunk:
         if not tables.shared or self.reported.acting or self.block.shares is not None:
             return None
         low, high = int(here[0]), int(here[-1]) + 1
-        return tables.rows(self.reported.places[:, 0], low, high)[:, here - low]
+        return tables.outcome_numbers(self.reported.places[:, 0], low, high)[:, here - low]
 
     def at_rows(self, key: Key, rows: Rows) -> Floats:
         """A column, or a label's predicted shares, in some rows of outcomes."""

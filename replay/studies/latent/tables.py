@@ -64,7 +64,7 @@ def _published_transfer(dataset: str | None) -> PublishedRow:
     return WORK.row("4", dataset, trained_on=None if dataset is None else SHORT.get(dataset, dataset))
 
 
-def _is_in_published_column(name: str, column: str, columns: Mapping[str, str]) -> bool:
+def _fits_published_column(name: str, column: str, columns: Mapping[str, str]) -> bool:
     """Whether a model or verifier, by its name in the log, is the one of a published column."""
     return _letters_and_digits(columns[column]) in _letters_and_digits(name)
 
@@ -117,7 +117,7 @@ def _auc_sheet(over: str) -> Sheet[LatentStudy]:
         names = other_verifiers(studies)
         if over == POOLED and any(study.published for study in studies):
             areas += [intervals(label, key, 3, drop=2) for key, label in REWARDS.items()]
-            names = [name for name in names if not any(_is_in_published_column(name, key, REWARDS) for key in REWARDS)]
+            names = [name for name in names if not any(_fits_published_column(name, key, REWARDS) for key in REWARDS)]
         return areas + [intervals(f"`{name}`", name, 3, drop=1) for name in names]
 
     def rows_of_study(study: LatentStudy) -> Iterator[Row]:
@@ -130,7 +130,7 @@ def _auc_sheet(over: str) -> Sheet[LatentStudy]:
             }
             for name in pool.traces.scores:
                 area = _auc_cell(study, pool.signals[name], over)
-                keys = [key for key in REWARDS if _is_in_published_column(name, key, REWARDS)] or [name]
+                keys = [key for key in REWARDS if _fits_published_column(name, key, REWARDS)] or [name]
                 values |= dict.fromkeys(keys, area)
             published_row = (
                 _published_row("1", study.published) if over == POOLED and study.has_published_numbers(pool) else {}
@@ -179,7 +179,7 @@ def _model_columns(studies: Studies) -> list[Column]:
     names = [
         name
         for name in _model_names(studies)
-        if not (published and any(_is_in_published_column(name, key, MODELS) for key in MODELS))
+        if not (published and any(_fits_published_column(name, key, MODELS) for key in MODELS))
     ]
     return areas + [intervals(name, f"{name}_auc", 3) for name in names]
 
@@ -189,7 +189,7 @@ def _rows_by_model(study: LatentStudy) -> Iterator[Row]:
     for pool in study.table_pools:
         if pool.pool in study.models:
             name, area = study.models[pool.pool], _auc_cell(study, pool.verifier_auc)
-            for key in (f"{name}_auc", *(key for key in MODELS if _is_in_published_column(name, key, MODELS))):
+            for key in (f"{name}_auc", *(key for key in MODELS if _fits_published_column(name, key, MODELS))):
                 values.setdefault(key, area)
     published_row = _published_row("2", study.published)
     yield Row((), values=values, published=published_row)

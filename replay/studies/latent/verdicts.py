@@ -65,9 +65,9 @@ class SignalAuc:
 class MeasuredPool:
     """The judged traces of a pool that `verifier` scored, and the AUC of every signal on them.
 
-    `temperature`: that of sampling, None where there are several; `train`: traces of the training rows, None where
-    there are none. `signals`: by name, suffixes by how their length was chosen (`BEST_SUFFIX`, `HONEST`); `kinds`: of
-    verifiers.
+    `temperature`: that of sampling, None where there are several; `train`: the scored traces of the training rows, None
+    where there are none. `signals`: AUCs by the signal's name, those of suffixes by how their length was chosen
+    (`BEST_SUFFIX`, `HONEST`); `kinds`: kinds of verifiers by their names.
     """
 
     pool: str

@@ -33,7 +33,7 @@ def example_keys(rows: SourceRows, mapping: ImportMapping) -> pl.Series:
     begins with the id, so that sorting by keys keeps the rows of an id together.
     """
     names = ["example_id", *_key_parts(mapping)] if mapping.ids != "trust" else ["example_id"]
-    columns = [rows.column("examples", name, mapping.examples.columns[name]) for name in names]
+    columns = [rows.log_column("examples", name, mapping.examples.columns[name]) for name in names]
     frame = _normal_gold(pl.DataFrame(columns), mapping.answers)[0]
     ids, words = frame["example_id"], names[1:]
     if not words:
@@ -65,7 +65,7 @@ def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series |
 
     `several`: the ids of several questions, where the rows are only a part of the source.
     """
-    columns = {name: rows.column("examples", name, value) for name, value in mapping.examples.columns.items()}
+    columns = {name: rows.log_column("examples", name, value) for name, value in mapping.examples.columns.items()}
     for name, value in mapping.examples.extra.items():
         key = f"examples.extra.{name}"
         columns[name] = rows.check_finite(key, rows.compute(key, value))

@@ -51,7 +51,7 @@ def trace_columns(rows: SourceRows, mapping: ImportMapping, group: int) -> pl.Da
         elif name == "sample_index" and value == ROW_ORDER:
             series.append(pl.Series(name, [None] * group_rows.frame.height, dtype=pl.Int32))
         else:
-            series.append(group_rows.column("traces", name, value))
+            series.append(group_rows.log_column("traces", name, value))
     for name, value in table.extra.items():
         key = f"traces.extra.{name}"
         series.append(group_rows.check_finite(key, group_rows.compute(key, value)).alias(EXTRA + name))
@@ -252,7 +252,7 @@ def verifier_rows(rows: SourceRows, table: TraceTable, traces: pl.DataFrame) -> 
     """
     parts = []
     for verifier in table.verifiers:
-        series = [rows.column("verifications", name, value, "verifiers") for name, value in verifier.items()]
+        series = [rows.log_column("verifications", name, value, "verifiers") for name, value in verifier.items()]
         # A plain number says what any call costs, and not that there was one.
         paid = [pl.col(name) > 0 for name in CALL_COSTS if isinstance(verifier.get(name), str)]
         every = pl.DataFrame([traces["trace_id"], traces["example_id"], *series])
@@ -277,7 +277,7 @@ def further_table_rows(rows: SourceRows, table: str, maps: Sequence[RowTable]) -
     for one in maps:
         some = rows.filter_rows(f"{table}.where", one.where)
         series = [some.frame[ROW].alias("row"), some.frame[EXAMPLE].alias("example_id")]
-        series += [some.column(table, name, value) for name, value in one.columns.items()]
+        series += [some.log_column(table, name, value) for name, value in one.columns.items()]
         for name, value in one.extra.items():
             key = f"{table}.extra.{name}"
             series.append(some.check_finite(key, some.compute(key, value)).alias(name))

@@ -79,7 +79,7 @@ class SourceRows(SourceTable):
             raise self.error(f"`{key} = {value!r}` is not an expression: {first_line(error)}") from None
         self._check_columns(key, value, parsed, names)
         try:
-            frame, whole = self._with_path_columns(parsed, texts, names)
+            frame, whole = self._with_nested_values(parsed, texts, names)
             result = pl.sql_expr(parsed.sql_of_reduced_lists(whole))
             return _evaluate(frame, result.alias(key))
         except PathError as error:
@@ -97,7 +97,7 @@ class SourceRows(SourceTable):
         one = replace(self, frame=self.frame.head(1))
         try:
             result = pl.sql_expr(
-                parsed.sql_of_reduced_lists(one._with_path_columns(parsed, (), parsed.root_columns())[1])
+                parsed.sql_of_reduced_lists(one._with_nested_values(parsed, (), parsed.root_columns())[1])
             )
         except (PathError, pl.exceptions.PolarsError, BaseExceptionGroup):
             return True
@@ -115,7 +115,7 @@ class SourceRows(SourceTable):
             f"`{key}` needs the column `{missing[0]}`, which the source lacks{hint}; {suggest(missing[0], known)}"
         )
 
-    def _with_path_columns(
+    def _with_nested_values(
         self, parsed: Expression, texts: Collection[str], names: list[str]
     ) -> tuple[pl.DataFrame, set[str]]:
         """The rows with the value of each path as a column, and the places of the paths whose lists were reduced."""
@@ -154,7 +154,7 @@ class SourceRows(SourceTable):
         computed = self.compute(key, value) if len(passed) < len(names) else None
         if computed is not None and computed.dtype.is_numeric():
             # A number that is one of the columns' own: `NULLIF(answer, -1)`.
-            texts_of, plain = (self._with_path_columns(parsed, texts, names)[0] for texts in (names, ()))
+            texts_of, plain = (self._with_nested_values(parsed, texts, names)[0] for texts in (names, ()))
             columns = [*names, *parsed.places]
             alike = [pl.when(computed == plain[name]).then(texts_of[name]) for name in columns
                      if plain[name].dtype.is_numeric() and texts_of[name].dtype == pl.String]  # fmt: skip
@@ -196,7 +196,7 @@ class SourceRows(SourceTable):
             )
         return values
 
-    def column(self, table: str, name: str, value: Value, place: str = "") -> pl.Series:
+    def log_column(self, table: str, name: str, value: Value, place: str = "") -> pl.Series:
         """A column of a log's table in its type, checked for values that no log may hold. Errors call it `place`."""
         key, column = f"{place or table}.{name}", schema_of(table)[name]
         values = self.check_finite(key, self.compute_typed(key, value, column.dtype, required=not column.nullable))

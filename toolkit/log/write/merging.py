@@ -343,14 +343,14 @@ def _merge_table(folder: Path, joined: _JoinedLogs, table: str, lost: _DroppedRo
         rows = collect(log.scan(table, columns, rows=True).filter(here), log).sort(ROW)
         merged = rows.join(losers, on=ROW, how="anti", maintain_order="left").drop(ROW)
         if features:
-            idle += int((~_adds_value(merged)).sum())
+            idle += int((~_rows_that_add_values(merged)).sum())
             merged = merged.group_by("trace_id", maintain_order=True).agg(pl.exclude("trace_id").drop_nulls().first())
         if merged.height:
             write_shard(folder, table, contract_rows(merged, table), level)
     return losers.height + idle, int(later.is_in(stray.implode()).sum())
 
 
-def _adds_value(rows: pl.DataFrame) -> pl.Series:
+def _rows_that_add_values(rows: pl.DataFrame) -> pl.Series:
     """Whether each row of features is its trace's first, or has a value that no earlier row has, (n,)."""
     there = (pl.col(name).is_not_null() for name in rows.columns if name not in ("trace_id", "example_id"))
     new = (present & (present.cast(pl.Int32).cum_sum().over("trace_id") == 1) for present in there)

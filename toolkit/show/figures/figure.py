@@ -102,7 +102,7 @@ def frontier(
         seen, names = _set_scales(axes, points, width), _policies_named(points, width)
         corners = _draw_front(axes, points)
         paths = _draw_sweeps(axes, points)
-        barred = _points_with_bars(points)
+        barred = _choose_points_with_bars(points)
         inside = [p for p in barred if not seen.arrow_beyond(*p.place)]
         _draw_intervals(axes, inside)
         _draw_points(axes, points, seen)
@@ -255,7 +255,7 @@ def _draw_front(axes: Axes, points: Sequence[FrontierPoint]) -> np.ndarray:
     return np.array(corners)
 
 
-def _points_with_bars(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
+def _choose_points_with_bars(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
     """The points whose intervals are drawn. In a crowd these are only the most important ones."""
     named = [p for p in points if p.labelled]
     return named if len(named) <= CROWDED else [p for p in named if p.on_front or p.baseline]
