@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -21,7 +21,7 @@ from toolkit.errors import (
     suggest,
 )
 from toolkit.log import AnyLog, Log, check_log, collect, open_log
-from toolkit.log.contract.manifest import ORDERED, STOPPED
+from toolkit.log.contract.manifest import ORDERED, STOPPED, Manifest
 from toolkit.log.contract.schema import TEXT_LABELS
 from toolkit.stopping.declared import EXAMPLE, FEATURE, columns_read
 
@@ -185,6 +185,20 @@ class Contents:
         return None if len(pools) == 1 else pool
 
 
+@dataclass(frozen=True, eq=False)
+class LogFact:
+    """A fact of a log that is read at its first use. What was read goes along to other processes."""
+
+    read: Callable[..., Any]
+    known: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+    def __call__(self, *names: Any) -> Any:
+        """The fact about some names."""
+        if names not in self.known:
+            self.known[names] = self.read(*names)
+        return self.known[names]
+
+
 def open_with_contents(log: AnyLog) -> tuple[Log, Contents]:
     """A log and its contents, from an open log, an address or frames; the log is checked first."""
     opened_log = open_log(log)
@@ -215,17 +229,21 @@ def read_contents(log: Log) -> Contents:
         features={n: t for n, t in columns.items() if n not in ("trace_id", "example_id")},
         sizes={pool: largest + 1 for pool, largest in solves.select("pool", "sample_index").iter_rows()},
         revisions=_logged_revisions(log) if len(solves) < len(frame) else frozenset(),
-        lowest=cache(partial(_lowest_score, log, len(frame) == 1)),
+        lowest=LogFact(partial(_lowest_score, log, len(frame) == 1)),
         stopped=_pools_with_settings(log, lambda pool: pool.get(STOPPED) is not None),
         ordered=_pools_with_settings(log, lambda pool: pool.get(ORDERED) is True),
         positioned=frozenset(solves.filter("position")["pool"]),
         fitted=fitted_verifiers(log),
-        rows=cache(partial(_most_rows, log)),
-        least=cache(partial(_least_number, log)),
-        nulls=cache(partial(_has_nulls, log)),
-        unlike_gold=cache(partial(_traces_with_differing_gold, log)),
-        pool_setting=lambda pool, key: None if log.manifest is None else log.manifest.pool_setting(pool, key),
+        rows=LogFact(partial(_most_rows, log)),
+        least=LogFact(partial(_least_number, log)),
+        nulls=LogFact(partial(_has_nulls, log)),
+        unlike_gold=LogFact(partial(_traces_with_differing_gold, log)),
+        pool_setting=partial(_pool_setting, log.manifest),
     )
+
+
+def _pool_setting(manifest: Manifest | None, pool: str, key: str) -> Any:
+    return None if manifest is None else manifest.pool_setting(pool, key)
 
 
 def _pools_with_settings(log: Log, holds: Callable[[Mapping[str, Any]], bool]) -> frozenset[str]:

@@ -28,6 +28,7 @@ def report(
     seed: int = 0,
     resamples: int = 10_000,
     level: float = 0.95,
+    workers: str | None = None,
     force: bool = False,
 ) -> None:
     """Write a report on a log, or on any file.
@@ -47,6 +48,7 @@ def report(
     page = make(
         address, policies, where=where, baseline=baseline, rules=rules, strata=strata, weigh=weigh, metric=metric,
         measure=measure, cost=cost, prices=prices, seed=seed, resamples=resamples, level=level,
+        workers=workers,
     )  # fmt: skip
     page.save(out, width=size, force=force)
     files = _keep_imported_log(out, address, text) if address != log[0] else ""

@@ -34,6 +34,7 @@ def tune(
     measure: str | None = None,
     cost: str | None = None,
     prices: Path | None = None,
+    workers: str | None = None,
     force: bool = False,
 ) -> None:
     """Choose settings on development rows; report them on others.
@@ -61,6 +62,7 @@ def tune(
     tuned = compute(
         log, file, on=on, report=report, goal=wanted, baseline=baseline, strata=strata, weigh=weigh, metric=metric,
         measure=measure, cost=cost, prices=prices, seed=seed, resamples=resamples, level=level,
+        workers=workers,
     )  # fmt: skip
     table = _table(tuned, goal)
     if out is not None:

@@ -66,6 +66,7 @@ from toolkit.show.tables.html import bullet_list, paragraph
 from toolkit.show.tables.latex import COLUMN
 from toolkit.stats.limits.planning import POWER, difference_variance
 from toolkit.stats.many.compare import ACCURACY
+from toolkit.workers.chosen import spread_over_workers
 
 SEQUENCE = (
     "lower limits of differences, within each family of policies from the dearest on until one fails; all families "
@@ -527,6 +528,7 @@ class LogReport:
             (folder / "report.tex").write_text(as_latex(document), encoding="utf-8")
 
 
+@spread_over_workers
 @checks_arguments()
 def report(
     log: AnyLog | Any,

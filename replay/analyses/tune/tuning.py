@@ -37,8 +37,10 @@ from toolkit.errors import (
 )
 from toolkit.log import AnyLog, Log, collect
 from toolkit.stats import settings_of
+from toolkit.workers.chosen import spread_over_workers
 
 
+@spread_over_workers
 @checks_arguments(goal=f"a text such as `{EXAMPLE}`")
 def tune(
     log: AnyLog,

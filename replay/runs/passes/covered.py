@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import floor
 
@@ -12,8 +12,9 @@ from replay.data.block import LogBlock
 from replay.policies.base import Evaluator, Policy, needs_of_policies, policy_and_parts
 from replay.runs.passes.coverage import Coverage, coverage_of_pass, undercovered_reasons
 from replay.runs.passes.gate_sweep import ThresholdSweep, join_branches
-from replay.runs.passes.pass_result import PassResult
-from replay.runs.passes.passes import ReplayPlan, number_columns, read_blocks
+from replay.runs.passes.pass_result import PassBlock, PassResult
+from replay.runs.passes.passes import ReplayPlan, number_columns
+from replay.runs.passes.ranges import over_ranges
 from replay.runs.passes.store import CoveredOutcomes
 from replay.runs.passes.versions import ActingExamples, PolicyVersions, ReportedPolicies
 from toolkit.errors import EmptyError, LeakageError, UnsuitableError
@@ -68,15 +69,31 @@ def replay_covered(
     return CoveredRun(coverage, CoveredOutcomes(pass_result, decided, plan.examples, coverage.keep), sweeps)
 
 
+@dataclass(frozen=True)
+class _RangeReplay:
+    """The work of a pass on a range of examples."""
+
+    versions: PolicyVersions
+    numbers: tuple[str, ...]
+
+    def __call__(self, blocks: Iterator[LogBlock], first: bool) -> list[PassBlock]:
+        """The results on some blocks; `first`: they are the first of a run, on which rules are checked."""
+        every = self.versions.evaluated_policies
+        pass_result = PassResult(self.versions, self.numbers)
+        for block in blocks:
+            if first and not pass_result.blocks:
+                check_rules(block, every)
+            pass_result.add_block(block)
+            del block  # before the next one is read
+        return pass_result.blocks
+
+
 def _pass_over_log(plan: ReplayPlan, policies: Sequence[Policy]) -> PassResult:
     versions = PolicyVersions.versions_of_policies(policies)
     every = versions.evaluated_policies
     pass_result = PassResult(versions, number_columns(every, plan.prices is not None))
-    for block in read_blocks(plan, every):
-        if not pass_result.blocks:
-            check_rules(block, every)
-        pass_result.add_block(block)
-        del block  # before the next one is read
+    for blocks in over_ranges(plan, every, _RangeReplay(versions, pass_result.numbers)):
+        pass_result.append_blocks(blocks)
     return pass_result
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -107,6 +107,15 @@ class OutcomeTables:
     ) -> OutcomeTables:
         """The tables of groups, whose columns are computed by `columns`."""
         return cls(tuple(_GroupTables(one.versions, one.ways, columns(one)) for one in groups))
+
+    def with_each_column(self, change: Callable[[SpilledTable], SpilledTable]) -> OutcomeTables:
+        """The tables with each stored column as `change` gives it."""
+        return OutcomeTables(
+            tuple(
+                replace(one, columns={name: change(column) for name, column in one.columns.items()})
+                for one in self.groups
+            )
+        )
 
     @property
     def keys(self) -> Collection[str]:

@@ -6,10 +6,9 @@ memory up to a size, then in a temporary file.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -83,7 +82,7 @@ class PassBlock:
     branches: Mapping[str, BranchBlock]
     gains: Mapping[str, tuple[np.ndarray, np.ndarray]]
     tally: _BlockTally
-    keeper: TableStore
+    keepers: tuple[TableStore, ...]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -139,22 +138,19 @@ class PassResult:
                 },
                 gains={name: ranking.gain(evaluator) for name, ranking in self.versions.rankings.items()},
                 tally=_block_tally(block, self.versions, [outcome for outcome, _ in outcomes]),
-                keeper=self.keeper,
+                keepers=(self.keeper,),
             )
         )  # fmt: skip
 
-    def append_result(self, other: PassResult) -> PassResult:
-        """The blocks of both results. Raises ThinkbackError unless policies are equal and examples in order."""
-        policies, other_policies = (
-            [(policy.cache_key, acting) for policy, acting in one.versions.every] for one in (self, other)
-        )
-        blocks = sorted([*self.blocks, *other.blocks], key=lambda block: str(block.ids[0]))
-        ends = [(str(block.ids[0]), str(block.ids[-1])) for block in blocks]
-        if (policies, self.numbers) != (other_policies, other.numbers):
-            raise MismatchError("passes of different policies do not merge: run both with the same ones")
-        if any(last >= first for (_, last), (first, _) in itertools.pairwise(ends)):
-            raise MismatchError("passes over the same or interleaved examples do not merge: give each a range of ids")
-        return PassResult(self.versions, self.numbers, blocks)
+    def append_blocks(self, blocks: Sequence[PassBlock]) -> None:
+        """Append blocks of the same pass, from here or another process. ThinkbackError unless their examples come after
+        these.
+        """
+        for block in blocks:
+            if self.blocks and str(self.blocks[-1].ids[-1]) >= str(block.ids[0]):
+                raise MismatchError("passes over interleaved examples do not merge: give each a range of ids, in order")
+            tables = block.tables.with_each_column(self.keeper.store_again)
+            self.blocks.append(replace(block, tables=tables, keepers=(*block.keepers, self.keeper)))
 
     @property
     def example_ids(self) -> pl.Series:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -49,18 +50,31 @@ class ReplayPlan:
         return replace(self, examples=replace(self.examples, frame=frame))
 
 
-def read_blocks(plan: ReplayPlan, policies: Sequence[Policy], identified: bool = False) -> Iterator[LogBlock]:
-    """The examples in chunks, which are read in blocks of whole chunks with at most about BLOCK_CELLS cells.
+class BlockSizes(NamedTuple):
+    """How many examples a chunk has, and at most how many, in whole chunks, are read at once."""
 
-    `identified`: with the ids of traces.
+    chunk: int
+    block: int
+
+    @classmethod
+    def of_plan(cls, plan: ReplayPlan, policies: Sequence[Policy]) -> BlockSizes:
+        """The sizes for some policies, with at most about BLOCK_CELLS cells in a block."""
+        most = _cells_per_example(plan.contents, policies, LIST_CELLS)
+        cells = _cells_per_example(plan.contents, policies, ROW_CELLS)
+        chunk = min(chunk_size(len(policies), cells), max(BLOCK_CELLS // most, 1))
+        return cls(chunk, max(BLOCK_CELLS // most // chunk, 1) * chunk)
+
+
+def read_blocks(
+    plan: ReplayPlan, policies: Sequence[Policy], identified: bool = False, sizes: BlockSizes | None = None
+) -> Iterator[LogBlock]:
+    """The examples in chunks, which are read in blocks of whole chunks.
+
+    `identified`: with the ids of traces. `sizes`: those of a plan of which this one is a part.
     """
-    most = _cells_per_example(plan.contents, policies, LIST_CELLS)
-    chunk = min(
-        chunk_size(len(policies), _cells_per_example(plan.contents, policies, ROW_CELLS)), max(BLOCK_CELLS // most, 1)
-    )
+    chunk, bound = sizes or BlockSizes.of_plan(plan, policies)
     request = BlockRequest(needs_of_policies(policies, plan.contents), plan.measure, plan.prices, identified)
     examples = plan.examples.frame
-    bound = max(BLOCK_CELLS // most // chunk, 1) * chunk
     outer = max((plan.block_examples or bound) // chunk, 1) * chunk
     with progress("replaying", len(examples), "examples") as advance:
         for begin in range(0, len(examples), outer):

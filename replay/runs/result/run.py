@@ -48,10 +48,12 @@ from toolkit.log import AnyLog, Log, calls_left_out, collect, open_log
 from toolkit.notes import Note, note, warning
 from toolkit.stats import Settings, Summary, settings_of
 from toolkit.stats.many.compare import ACCURACY
+from toolkit.workers.chosen import spread_over_workers
 
 MOST_GROUPS = 500
 
 
+@spread_over_workers
 @checks_arguments(
     by="a column of examples, or a list of them", metrics="a `Metric`, or a list of them", cost="the name of a cost"
 )
@@ -79,6 +81,7 @@ def run(
     kw: float | None = None,
     eur_per_kwh: float | None = None,
     block_examples: int | None = None,
+    workers: str | None = None,
 ) -> Result:
     """Replay policies on a log and compare them on the examples that all of them can serve.
 
@@ -96,7 +99,8 @@ def run(
     own.
     `settings` are those of the intervals, or some of them are given by keyword (`seed`, `resamples`, `level`,
     `method`, `kw`, `eur_per_kwh`; by default those of `Settings()`). `block_examples` is how many examples are read
-    at once; no result depends on it.
+    at once; no result depends on it. `workers` names a cluster that replays ranges of the examples (`ray`, `ray:N` for
+    N workers on this machine, `ray:HOST:PORT`, `ray://HOST:PORT`); no digit depends on it.
 
     Raises ThinkbackError for anything wrong with the log, the policies or the settings.
     """

@@ -65,10 +65,10 @@ class Footer:
 
     @cached_property
     def ids(self) -> tuple[str, str] | None:
-        """Two ids between which all of its examples lie, by the bounds that the footer of a sealed local shard states,
-        whose hash must have been compared; None where it states none.
+        """Two ids between which all of its examples lie, by the bounds that the footer of a sealed shard states, whose
+        hash must have been compared; None where it states none.
         """
-        if self.shard.sha256 is None or self.shard.place.system is not None:
+        if self.shard.sha256 is None:
             return None
         groups = range(self.metadata.num_row_groups)
         bounds = [chunk.statistics for group in groups for chunk in column_chunks(self.metadata, group, "example_id")]

@@ -50,6 +50,8 @@ class Log:
     shards: Mapping[str, tuple[Shard, ...]]
     warnings: tuple[str, ...]
     located: str = field(default="", repr=False, compare=False)
+    types_of_whole: Mapping[str, _TableTypes] = field(default_factory=dict, repr=False, compare=False)
+    """By table the types in the log of which this one is a part."""
     _footers: dict[str, Footer] = field(default_factory=dict, repr=False, compare=False)
     _types: dict[str, _TableTypes] = field(default_factory=dict, repr=False, compare=False)
     _checked: dict[tuple[str, str], Problem | None] = field(default_factory=dict, repr=False, compare=False)
@@ -107,6 +109,19 @@ class Log:
         check_table(table)
         raise_first(self._common_types(table).conflicts.values())
         return dict(self._common_types(table).types)
+
+    def within(self, low: str, high: str) -> Log:
+        """The log with the shards that have examples from one id up to another, for another process, which opens and
+        checks these alone. The types of columns are those of the whole.
+        """
+        shards, types = {}, {}
+        for table, parts in self.shards.items():
+            if kind_of(table) != HIDDEN:
+                types[table] = self._common_types(table)
+                runs = self._runs_of_shards(table, (low, high))
+                parts = tuple(shard for _, run in runs for shard in run)
+            shards[table] = parts
+        return replace(self, shards=shards, types_of_whole=types)
 
     def scan(
         self, table: str, columns: Sequence[str] | None = None, *, rows: bool = False,
@@ -210,6 +225,8 @@ class Log:
 
     def _common_types(self, table: str) -> _TableTypes:
         """The common type of each column over all shards, and the columns without one."""
+        if table in self.types_of_whole:
+            return self.types_of_whole[table]
         if table not in self._types:
             types: dict[str, dict[pl.DataType, Shard]] = {}
             for shard, footer in self._shards(table):

@@ -35,10 +35,20 @@ class SpilledTable:
 
     array: NDArray[Any] | None
     dtype: np.dtype[Any]
-    width: int  # examples
+    shape: tuple[int, int]  # rows, examples
     file: int = -1  # descriptor
     offset: int = 0
     value: float | None = None
+
+    @property
+    def width(self) -> int:
+        """The number of examples."""
+        return self.shape[1]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The form that travels to another process: with the numbers, wherever they are kept."""
+        array = self._read(np.arange(self.shape[0])) if self.array is None and self.value is None else self.array
+        return SpilledTable, (array, self.dtype, self.shape, -1, 0, self.value)
 
     def rows(self, numbers: Ints, start: int = 0, stop: int | None = None) -> Floats:
         """Some rows of the table for the examples from `start` to `stop`, (rows, E) float64, NaN for null."""
@@ -67,14 +77,25 @@ class TableStore:
         self._written = 0
         self._held = 0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The form that travels to another process: an empty store, since tables take their numbers along."""
+        return TableStore, ()
+
     def store_table(self, values: Floats) -> SpilledTable:
         """Store a table (R, E) without loss. ThinkbackError where the temporary file cannot be written."""
-        array = _smallest_form(values)
+        array, shape = _smallest_form(values), (values.shape[0], values.shape[1])
         if isinstance(array, float):
-            return SpilledTable(None, np.dtype(np.float64), values.shape[1], value=array)
+            return SpilledTable(None, np.dtype(np.float64), shape, value=array)
+        return self.store_again(SpilledTable(array, array.dtype, shape))
+
+    def store_again(self, table: SpilledTable) -> SpilledTable:
+        """Store a table that came from another process. ThinkbackError where the temporary file cannot be written."""
+        array = table.array
+        if array is None:
+            return table
         if self._held + array.nbytes <= KEEP_BYTES:
             self._held += array.nbytes
-            return SpilledTable(array, array.dtype, array.shape[1])
+            return table
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 -- open as long as the keeper
@@ -89,7 +110,7 @@ class TableStore:
                 "free space there, or set TMPDIR to another folder"
             ) from None
         self._written += array.nbytes
-        return SpilledTable(None, array.dtype, array.shape[1], self._file.fileno(), offset)
+        return SpilledTable(None, array.dtype, table.shape, self._file.fileno(), offset)
 
 
 def _smallest_form(values: Floats) -> NDArray[Any] | float:
