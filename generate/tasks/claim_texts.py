@@ -4,6 +4,8 @@ extract   a text up to the end of a sentence, and claims of it -> the first clai
 query     a claim -> the question for its first fact
 filter    passages, a claim, the facts so far and a question -> the fact that answers it, and the next question if
           the claim needs one; nothing where the passages do not tell it
+compare   a fact and a claim, which may differ in a value -> `supported` or `refuted`; what a small model must learn
+          first to check, or to say what is relevant
 check     facts or passages, and a claim -> `supported`, `refuted` or `not enough`
 verdict   passages and a text, whole or up to the end of a sentence -> `supported` or `refuted`
 """
@@ -16,9 +18,10 @@ from collections.abc import Mapping, Sequence
 from generate.tasks.formats import fill_prompt
 from generate.tasks.task import TaskText
 from generate.tasks.world_texts import PASSAGES, DrawText, gather, passages_text
-from generate.worlds.passages import Passage, WorldPassages
-from generate.worlds.questions import Hop
+from generate.worlds.passages import Passage, WorldPassages, subject_of
+from generate.worlds.questions import Hop, walk
 from generate.worlds.texts import ClaimText, TextClaim, draw_text, text_of, wrong_claim
+from generate.worlds.world import PEOPLE, WORKS
 
 CLAIM_PROMPTS: Mapping[str, str] = {
     "extract": "Text: {{revealed}}\nClaims:\n{{claims}}\nNext:\n",
@@ -38,7 +41,11 @@ _ABSENT = 0.25
 """How often a passage that a question needs is not there, or a fact of a check."""
 _SEVERAL = 6
 """Most questions or claims that are put to the same passages."""
-_FILTERED = 0.6
+_STRAY = 0.2
+"""How often facts of another claim stand among those of a check."""
+_COMPARED = 10
+"""Claims of a text to compare."""
+_FILTERED = 0.75
 """How often a check reads facts, as a filter keeps them; else passages."""
 
 
@@ -49,9 +56,11 @@ def _draw(place: WorldPassages, rng: random.Random) -> ClaimText | None:
 def _draw_claim(place: WorldPassages, rng: random.Random) -> TextClaim | None:
     """A claim of a text, right or wrong."""
     text = _draw(place, rng)
-    if text is None:
-        return None
-    claim = rng.choice(text.claims)
+    return None if text is None else _right_or_wrong(place, rng.choice(text.claims), rng)
+
+
+def _right_or_wrong(place: WorldPassages, claim: TextClaim, rng: random.Random) -> TextClaim:
+    """A claim, half of the time with another value."""
     return (wrong_claim(place.world, claim, rng) or claim) if rng.random() < 0.5 else claim
 
 
@@ -97,36 +106,52 @@ def _filter_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
         hop, following = claim.hops[number], claim.hops[number + 1 : number + 2]
         lines = [hop.statement, *(f"{NEXT_QUERY} {one.question}" for one in following)]
         prompt = fill_prompt(
-            "filter", CLAIM_PROMPTS, passages=text_before, claim=claim.statement, evidence=_joined(claim.hops[:number]),
-            query=hop.question,
+            "filter", CLAIM_PROMPTS, passages=text_before, claim=_right_or_wrong(place, claim, rng).statement,
+            evidence=_joined(claim.hops[:number]), query=hop.question,
         )  # fmt: skip
         pairs.append((prompt, "\n".join(lines) if _tell(passages, [hop]) else ""))
         text_before = ""
     return TaskText("filter", *pairs[0], tuple(pairs[1:]))
 
 
+def _compare_text(place: WorldPassages, rng: random.Random) -> TaskText:
+    entities, pairs = place.world.of_kind(*PEOPLE, *WORKS), list[tuple[str, str]]()
+    while len(pairs) < _COMPARED:
+        entity = rng.choice(entities)
+        hops = walk(place.world, entity, 1, rng)
+        if hops is not None:
+            claim = _right_or_wrong(place, TextClaim(hops, hops[-1].values, subject_of(entity)), rng)
+            prompt = fill_prompt("check", CLAIM_PROMPTS, evidence=hops[0].statement, claim=claim.statement)
+            pairs.append((prompt, SUPPORTED if claim.holds else REFUTED))
+    return TaskText("compare", *pairs[0], tuple(pairs[1:]))
+
+
 def _check_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
     text = _draw(place, rng)
     if text is None:
         return None
-    claims, size = rng.sample(text.claims, len(text.claims)), rng.randint(1, 3)
-    hops = [hop for claim in claims[:size] for hop in claim.hops]
-    if rng.random() < _FILTERED:
-        absent = rng.choice(hops) if rng.random() < _ABSENT else None
-        hops = [hop for hop in dict.fromkeys(hops) if hop is not absent]
-        evidence, facts = _joined(hops), {hop.fact for hop in hops}
-    else:
-        passages = _passages_for(place, hops, rng)
-        evidence, facts = passages_text(passages), {fact for one in passages for fact in one.facts}
+    claims = rng.sample(text.claims, min(_SEVERAL, len(text.claims)))
+    filtered = rng.random() < _FILTERED
+    passages = [] if filtered else _passages_for(place, [hop for claim in claims for hop in claim.hops], rng)
     pairs = list[tuple[str, str]]()
-    for claim in (*rng.choices(claims[:size], k=_SEVERAL), *rng.choices(claims, k=2)):
-        other = wrong_claim(place.world, claim, rng)
-        variant = claim if other is None or rng.random() < 0.5 else other
+    for claim in claims:  # each once: of two variants, one verdict would tell the other
+        variant = _right_or_wrong(place, claim, rng)
+        hops = _facts_for(claim, rng.choice(claims), rng) if filtered else ()
+        evidence = _joined(hops) if filtered else passages_text(passages) if not pairs else ""
+        facts = {hop.fact for hop in hops} | {fact for one in passages for fact in one.facts}
         enough = all(hop.fact in facts for hop in variant.hops)
         verdict = NOT_ENOUGH if not enough else SUPPORTED if variant.holds else REFUTED
         pairs.append((fill_prompt("check", CLAIM_PROMPTS, evidence=evidence, claim=variant.statement), verdict))
-        evidence = ""
     return TaskText("check", *pairs[0], tuple(pairs[1:]))
+
+
+def _facts_for(claim: TextClaim, other: TextClaim, rng: random.Random) -> list[Hop]:
+    """The facts that a filter keeps for a claim: one may lack, and facts of another claim may stand among them."""
+    absent = rng.choice(claim.hops) if rng.random() < _ABSENT else None
+    hops = dict.fromkeys(hop for hop in claim.hops if hop is not absent)
+    if absent is not None or rng.random() < _STRAY:
+        hops |= dict.fromkeys(hop for hop in other.hops if hop is not absent)
+    return rng.sample(list(hops), len(hops))
 
 
 def _verdict_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
@@ -159,6 +184,6 @@ def _joined(hops: Sequence[Hop]) -> str:
 
 CLAIM_TEXTS: Mapping[str, DrawText] = {
     "extract": _extract_text, "claims": _claims_text, "query": _query_text, "filter": _filter_text,
-    "check": _check_text, "verdict": _verdict_text,
+    "compare": _compare_text, "check": _check_text, "verdict": _verdict_text,
 }  # fmt: skip
 """What draws the texts of each format."""

@@ -1,5 +1,5 @@
-"""Training texts about invented worlds: to read, to split a question, to answer with a chain and without one, to say
-whether a passage is relevant.
+"""Training texts about invented worlds: to read, to split a question, to answer with a chain and without one, to
+conclude from facts, to say whether a passage is relevant.
 
 Each text is drawn from one of many small worlds, so that a model learns to read and no fact. The passages of a text are
 those that tell its facts, others that share a name with them, and some of no matter, in any order.
@@ -7,7 +7,8 @@ those that tell its facts, others that share a name with them, and some of no ma
     read        passages and a simple question -> the fact that answers it and the answer; several such questions about
                 the same passages
     decompose   a question with a path of sub-questions and answers -> the next sub-question, or `Done.`
-    chain       passages, path and question -> the facts, line by line, and the answer
+    chain       passages, path and question -> the facts, line by line, and the answer; several such questions
+    conclude    a question and the facts that it needs -> what they come to, and the answer
     direct      passages, path and question -> the answer
     relevance   a passage and a simple question -> `yes` where the passage answers it, else `no`; several such questions
     repeat      some words in random order -> the same; what a small model must learn first to read
@@ -33,6 +34,7 @@ PROMPTS: Mapping[str, str] = {
     "read": "{{passages}}\n\nQuestion: {{sub_question}}\nAnswer:\n",
     "decompose": "Question: {{question}}\n{{path}}",
     "chain": "{{passages}}\n\n{{path}}Question: {{question}}\nReasoning:\n",
+    "conclude": "Question: {{question}}\nReasoning:\n{{facts}}\n",
     "direct": "{{passages}}\n\n{{path}}Question: {{question}}\nAnswer:\n",
     "relevance": "{{passage}}\n{{sub_question}}\n",
     "repeat": "{{words}}\n",
@@ -40,12 +42,18 @@ PROMPTS: Mapping[str, str] = {
 """The prompts of the formats, with the fields that loops fill in."""
 SIMPLE_QUESTIONS = 10
 """Most questions of a text to read."""
+CHAINS = 3
+"""Most questions that are answered with a chain on the same passages."""
 PEOPLE, WORLDS, DRAWS = 120, 1_000_000, 200
 """People of a world of which texts are drawn, the number of such worlds, and the texts drawn of one at a time."""
 PASSAGES = 16
 """Most passages of a text; of more where its facts need them."""
+COMPARED = (2, 4)
+"""The hops of questions to conclude: those for which two may be compared."""
 WRONG = 0.2
 """How often an answer in a path is wrong."""
+CUT = 0.3
+"""How often a path ends before its last hop, perhaps before its first."""
 _WORDS = tuple(word for word in WORDS if word.isalnum())
 RELEVANT = 0.4
 """How often a question is answered; of the others, half ask the same about somebody who shares a name, and a fifth
@@ -102,18 +110,34 @@ def _decompose_text(place: WorldPassages, rng: random.Random) -> TaskText | None
 
 
 def _chain_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
-    question = _draw(place, rng)
+    questions = [one for one in (_draw(place, rng) for _ in range(CHAINS)) if one is not None]
+    if not questions:
+        return None
+    before = _passages_text(place, questions, rng)
+    pairs = []
+    for question in questions:
+        lines = "\n".join((*question.steps, ANSWER + rng.choice(question.answers)))
+        pairs.append((before + _question_prompt("chain", place, question, rng), lines))
+        before = ""
+    return TaskText("chain", *pairs[0], tuple(pairs[1:]))
+
+
+def _conclude_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
+    question = draw_question(place.world, rng.choice(COMPARED), rng)
     if question is None:
         return None
-    lines = "\n".join((*question.steps, ANSWER + rng.choice(question.answers)))
-    return TaskText("chain", _answer_prompt("chain", place, question, rng), lines)
+    facts = "\n".join(hop.statement for hop in question.hops)
+    lines = (*question.steps[len(question.hops) :], ANSWER + rng.choice(question.answers))
+    prompt = fill_prompt("conclude", PROMPTS, question=question.text, facts=facts)
+    return TaskText("conclude", prompt, "\n".join(lines))
 
 
 def _direct_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
     question = _draw(place, rng)
     if question is None:
         return None
-    return TaskText("direct", _answer_prompt("direct", place, question, rng), ANSWER + rng.choice(question.answers))
+    prompt = _passages_text(place, [question], rng) + _question_prompt("direct", place, question, rng)
+    return TaskText("direct", prompt, ANSWER + rng.choice(question.answers))
 
 
 def _relevance_text(place: WorldPassages, rng: random.Random) -> TaskText:
@@ -140,8 +164,8 @@ def _repeat_text(_: WorldPassages, rng: random.Random) -> TaskText:
 
 
 TEXTS: Mapping[str, DrawText] = {
-    "read": _read_text, "decompose": _decompose_text, "chain": _chain_text, "direct": _direct_text,
-    "relevance": _relevance_text, "repeat": _repeat_text,
+    "read": _read_text, "decompose": _decompose_text, "chain": _chain_text, "conclude": _conclude_text,
+    "direct": _direct_text, "relevance": _relevance_text, "repeat": _repeat_text,
 }  # fmt: skip
 
 
@@ -149,14 +173,22 @@ def _draw(place: WorldPassages, rng: random.Random) -> Question | None:
     return draw_question(place.world, rng.randint(1, 4), rng)
 
 
-def _answer_prompt(name: str, place: WorldPassages, question: Question, rng: random.Random) -> str:
-    passages = gather(place, [place.passage_of_fact[hop.fact] for hop in question.hops], rng)
+def _passages_text(place: WorldPassages, questions: Sequence[Question], rng: random.Random) -> str:
+    """Passages that tell what some questions need, and others."""
+    needed = [place.passage_of_fact[hop.fact] for question in questions for hop in question.hops]
+    return passages_text(gather(place, needed, rng))
+
+
+def _question_prompt(name: str, place: WorldPassages, question: Question, rng: random.Random) -> str:
+    """The prompt of a question with its path, behind its passages or behind the question before."""
     path = _path_text(place.world, question.hops, rng)
-    return fill_prompt(name, PROMPTS, passages=passages_text(passages), path=path, question=question.text)
+    return fill_prompt(name, PROMPTS, passages="", path=path, question=question.text)
 
 
 def _path_text(world: World, hops: Sequence[Hop], rng: random.Random) -> str:
-    """The path of some hops, in which some answers are wrong."""
+    """The path of some hops, which may end early, and in which some answers are wrong."""
+    if rng.random() < CUT:
+        hops = hops[: rng.randrange(len(hops))]
     values = [_other_value(world, hop, rng) if rng.random() < WRONG else rng.choice(hop.values) for hop in hops]
     return path_text((hop.question, name_of(value)) for hop, value in zip(hops, values, strict=True))
 

@@ -32,6 +32,12 @@ MONTHS = [
     "December",
 ]
 
+RELATIONS = {"writer": "maker", "director": "maker", "composer": "maker", "birthplace": "birthplace",
+             "father": "father", "mother": "mother", "spouse": "spouse", "child": "child", "region": "region",
+             "capital": "capital", "governor": "governor"}  # fmt: skip
+CLAUSE = re.compile(r" (?=(?:was|had|married|died|came|lies|has) )")
+"""Where what a sentence says begins, behind its subject."""
+
 
 def read_facts(passages: Iterable[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
     """(name, relation) -> values, of titles and texts; the name of a work with its kind. A sentence that no pattern
