@@ -16,6 +16,7 @@ import pytest
 import replay
 import thinkback as tb
 from replay.analyses.report import report as reports
+from replay.analyses.report import verifier_areas
 from replay.analyses.report.report import LogReport, _report_sections, report
 from replay.runs.page.dashboard_data import result_data
 from replay.runs.saved.display import ranked_input
@@ -294,14 +295,14 @@ def test_of_budgets_without_tokens_the_smallest_is_the_baseline(tmp_path: Path) 
 def test_areas_do_not_depend_on_the_order_of_the_scores(
     made: LogReport, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scores = reports.scores_of_log
+    scores = verifier_areas.scores_of_log
 
     def shuffled(*given: object) -> pl.DataFrame:
         return scores(*given).sample(fraction=1.0, shuffle=True, seed=4)
 
-    first = reports._verifier_aucs(tb.open_log(log), made.result)
-    monkeypatch.setattr(reports, "scores_of_log", shuffled)
-    assert reports._verifier_aucs(tb.open_log(log), made.result) == first
+    first = verifier_areas.verifier_aucs(tb.open_log(log), made.result)
+    monkeypatch.setattr(verifier_areas, "scores_of_log", shuffled)
+    assert verifier_areas.verifier_aucs(tb.open_log(log), made.result) == first
 
 
 @pytest.mark.slow

@@ -111,6 +111,7 @@ def test_no_example_and_nothing_that_ranks(browse: Open, result: Result, log: Pa
         frames[-1] = frames[-1].with_columns(pl.lit(None, pl.Float64).alias(one) for one in ("estimate", "low", "high"))
     [path] = replay.load(folder).dashboard(tmp_path / "empty.html")
     page = browse(path)
+    page.each_setting()
     assert len(page.rows()) == len(result.policies)
     assert "There is no picture" in page.text("#plane")
     assert "0 examples" in page.text("#example-count") or "no examples" in page.text("#example-notes")

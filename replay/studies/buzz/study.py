@@ -229,7 +229,7 @@ class BuzzStudy:
         return self._computed[key]
 
     def acts(self, name: str) -> Acts:
-        """Returns what a method of `run` did."""
+        """The words after which a policy acts on each text, what it says there, and whether that is right."""
         of_texts = {one.name for one in self.systems.every if not one.checks}
         return self.once(("acts", name), lambda: acts_of(self.run, name, self.texts, name not in of_texts))
 
