@@ -303,7 +303,7 @@ def test_progress_counts_every_trace_once(tmp_path: Path) -> None:
 
     rule = Judge(lambda call: '{"best": 2}' if "best:" in call.prompt else in_json(call))
     add_signals(plan, lambda _: rule, started=started)
-    assert sum(counted) == plan.traces == 60
+    assert sum(counted) == plan.missing_rows == 60
 
 
 def test_a_server_that_was_mended_is_asked_anew(tmp_path: Path) -> None:
