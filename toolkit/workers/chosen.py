@@ -48,9 +48,10 @@ def on_workers(workers: object) -> Iterator[None]:
 
 def _read_address(workers: object) -> tuple[str | None, int | None]:
     """(address of a cluster, number of workers on this machine), each None where it is not named."""
-    name, _, rest = workers.partition(":") if isinstance(workers, str) else ("", "", "")
-    if name != "ray" or (isinstance(workers, str) and workers.endswith(":")) or rest == "0":
+    text = workers if isinstance(workers, str) else ""
+    name, _, rest = text.partition(":")
+    if name != "ray" or text.endswith(":") or rest == "0":
         raise InvalidError(f"{argument('workers')} is {quote(workers)}; it takes {TAKES}")
     if rest.isdecimal():
         return None, int(rest)
-    return (str(workers) if rest.startswith("//") else rest or None), None
+    return (text if rest.startswith("//") else rest or None), None

@@ -56,10 +56,12 @@ class _PageResult:
 
     @classmethod
     def of(cls, result: Findings, folder: SavedFolder, name: str) -> _PageResult:
-        data = result_data(result, folder, name, has_outcome_codes(result, folder))
+        computed = has_outcome_codes(result, folder)
+        data = result_data(result, folder, name, computed)
         names = [one["name"] for one in data["policies"]]
         first, rest = split_for_first_table(data)
-        return cls(first, compressed_json({"rest": rest, "outcomes": outcome_codes(result, folder, names)}), names)
+        outcomes = outcome_codes(result, folder, names) if computed else None
+        return cls(first, compressed_json({"rest": rest, "outcomes": outcomes}), names)
 
     @property
     def size(self) -> int:

@@ -34,20 +34,17 @@ def has_outcome_codes(result: Findings, folder: SavedFolder) -> bool:
     """
     column = metric_column(result.summariser.metric, result.columns)
     held = pl.read_parquet_schema(folder.verified_path(OUTCOMES))
-    weighted = result.summariser.outcomes.examples.weights is not None
-    known = column.name in held and not column.shared and not weighted
+    known = column.name in held and not column.shared and result.summariser.outcomes.examples.weights is None
     several = resampling_units(result.examples).n_unique() > 1
     return known and several and 0 < len(result.examples) * len(result.policies) <= MOST
 
 
-def outcome_codes(result: Findings, folder: SavedFolder, names: Sequence[str]) -> Json | None:
-    """The codes of every example's outcomes, policy by policy in the order of `names`; None where the page has none.
+def outcome_codes(result: Findings, folder: SavedFolder, names: Sequence[str]) -> Json:
+    """The codes of every example's outcomes, policy by policy in the order of `names`, where a page has them.
 
     `units`: the number of each example's resampling unit, None where each is its own; `quantile`: of Student's t with
     one degree of freedom less than there are units, for limits at the result's level.
     """
-    if not has_outcome_codes(result, folder):
-        return None
     column = metric_column(result.summariser.metric, result.columns)
     unit = unit_numbers(resampling_units(result.examples))
     units = len(np.unique(unit))
@@ -57,12 +54,11 @@ def outcome_codes(result: Findings, folder: SavedFolder, names: Sequence[str]) -
     codes = np.full(values.shape, ord(MISSING), np.uint8)
     shares = np.clip((values[known] - low) / ((high - low) or 1.0), 0, 1)
     codes[known] = FIRST + np.rint(LEVELS * shares).astype(np.uint8)
-    level = result.summariser.settings.level
     return {
         "codes": codes.tobytes().decode("ascii"),
         "low": float(low), "high": float(high), "levels": LEVELS, "changes": column.name == "correct",
         "units": None if units == len(unit) else unit.tolist(), "count": units,
-        "quantile": float(student_quantile(np.array(units - 1.0), (1 + level) / 2)),
+        "quantile": float(student_quantile(np.array(units - 1.0), (1 + result.summariser.settings.level) / 2)),
     }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from toolkit.log.describe.description import Description
 from toolkit.log.describe.trace_groups import TraceGroups, group_traces
 from toolkit.log.read.example_blocks import BLOCK_ROWS, example_blocks
 from toolkit.log.read.log import Log, collect
+from toolkit.table_rows import starts_of_equal_runs
 
 _TRACES = (
     "example_id", "trace_id", "pool", "action", "parent_id", "sample_index", "answer", "correct",
@@ -223,7 +224,7 @@ def _read_columns(log: Log, table: str, columns: tuple[str, ...], here: pl.Expr)
 def _example_sizes(groups: TraceGroups) -> pl.DataFrame:
     """The number of examples by pool, action and size (traces per example), with sums over their traces."""
     tokens = ("prompt_tokens", "completion_tokens")
-    first = (np.diff(groups.kind, prepend=-1) != 0) | (np.diff(groups.example, prepend=-1) != 0)  # of an example's
+    first = starts_of_equal_runs(groups.kind, groups.example)
     start = groups.start[first]
 
     def total(column: str | pl.Expr) -> np.ndarray:
