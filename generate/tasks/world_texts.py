@@ -19,13 +19,14 @@ those that tell its facts, others that share a name with them, and some of no ma
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 
 from generate.tasks.formats import FOLLOW, fill_prompt, path_text
 from generate.tasks.task import ANSWER, TaskText
 from generate.worlds.names import WORDS
 from generate.worlds.passages import Passage, WorldPassages, draw_world, name_of
-from generate.worlds.questions import NO, YES, Hop, Question, draw_question, hop_of
+from generate.worlds.questions import NO, YES, Hop, Question, coarse_hop_of, draw_question, hop_of
 from generate.worlds.world import Value, World
 
 DONE = "Done."
@@ -52,6 +53,8 @@ COMPARED = (2, 4)
 """The hops of questions to conclude: those for which two may be compared."""
 WRONG = 0.2
 """How often an answer in a path is wrong."""
+LOST = 0.5
+"""How often the passage of a last fact is not shown, where another passage tells the fact in coarse words."""
 CUT = 0.3
 """How often a path ends before its last hop, perhaps before its first."""
 _WORDS = tuple(word for word in WORDS if word.isalnum())
@@ -59,6 +62,8 @@ RELEVANT = 0.4
 """How often a question is answered; of the others, half ask the same about somebody who shares a name, and a fifth
 something else about the same person or work."""
 _SAME, _OTHERS, _ANY = 0.5, 0.2, 0.3
+COARSE = 0.15
+"""How often a question asks for a fact that the passage tells in coarse words only, where there is one: not answered."""
 _ALIKE = 100
 
 
@@ -86,11 +91,13 @@ def passages_text(passages: Sequence[Passage]) -> str:
 
 def _read_text(place: WorldPassages, rng: random.Random) -> TaskText:
     passages = gather(place, rng.choices(place.passages, k=3), rng)
-    facts = [fact for passage in passages for fact in passage.facts]
-    hops = [hop_of(place.world, *fact) for fact in rng.sample(facts, min(SIMPLE_QUESTIONS, len(facts)))]
+    hops = [hop_of(place.world, *fact) for passage in passages for fact in passage.facts]
+    full = {hop.fact for hop in hops}
+    coarse = dict.fromkeys(fact for passage in passages for fact in passage.coarse if fact not in full)
+    hops += [coarse_hop_of(place.world, *fact) for fact in coarse]
     before = f"{passages_text(passages)}\n\n"
     pairs = []
-    for hop in hops:
+    for hop in rng.sample(hops, min(SIMPLE_QUESTIONS, len(hops))):
         prompt = fill_prompt("read", PROMPTS, passages="", sub_question=hop.question).lstrip("\n")
         pairs.append((before + prompt, f"{hop.statement}\n{ANSWER}{name_of(rng.choice(hop.values))}"))
         before = "\n\n"
@@ -113,6 +120,7 @@ def _chain_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
     questions = [one for one in (_draw(place, rng) for _ in range(CHAINS)) if one is not None]
     if not questions:
         return None
+    questions[0] = _with_coarse_end(place, questions, rng)
     before = _passages_text(place, questions, rng)
     pairs = []
     for question in questions:
@@ -136,6 +144,7 @@ def _direct_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
     question = _draw(place, rng)
     if question is None:
         return None
+    question = _with_coarse_end(place, [question], rng)
     prompt = _passages_text(place, [question], rng) + _question_prompt("direct", place, question, rng)
     return TaskText("direct", prompt, ANSWER + rng.choice(question.answers))
 
@@ -150,6 +159,8 @@ def _relevance_text(place: WorldPassages, rng: random.Random) -> TaskText:
     for _ in range(SIMPLE_QUESTIONS):
         (wrong,) = rng.choices((alike, same, place.passages), (_SAME, _OTHERS, _ANY))
         facts = (passage if rng.random() < RELEVANT else rng.choice(wrong)).facts
+        if passage.coarse and rng.random() < COARSE:
+            facts = passage.coarse
         near = [fact for fact in facts if fact[1] in relations]
         hop = hop_of(place.world, *rng.choice(near if wrong is alike and near else facts))
         prompt = fill_prompt("relevance", PROMPTS, sub_question=hop.question, passage="").lstrip("\n")
@@ -174,9 +185,26 @@ def _draw(place: WorldPassages, rng: random.Random) -> Question | None:
 
 
 def _passages_text(place: WorldPassages, questions: Sequence[Question], rng: random.Random) -> str:
-    """Passages that tell what some questions need, and others."""
-    needed = [place.passage_of_fact[hop.fact] for question in questions for hop in question.hops]
-    return passages_text(gather(place, needed, rng))
+    """Passages that tell what some questions need, and others; none that tells in full what a hop knows coarsely."""
+    hops = [hop for question in questions for hop in question.hops]
+    needed = [(place.coarse_passage_of_fact if hop.coarse else place.passage_of_fact)[hop.fact] for hop in hops]
+    hidden = {place.passage_of_fact[hop.fact] for hop in hops if hop.coarse}
+    return passages_text(gather(place, needed, rng, hidden))
+
+
+def _with_coarse_end(place: WorldPassages, questions: Sequence[Question], rng: random.Random) -> Question:
+    """The first of some questions, perhaps with a last hop whose fact is told in coarse words only: the passage that
+    tells it in full is not shown. Never where another hop needs that passage, or where two facts are compared.
+    """
+    question, fact = questions[0], questions[0].hops[-1].fact
+    hops = [hop for one in questions for hop in one.hops]
+    passages = [place.passage_of_fact[hop.fact] for hop in hops]
+    if question.ending or fact not in place.coarse_passage_of_fact or rng.random() >= LOST:
+        return question
+    if passages.count(place.passage_of_fact[fact]) > 1:
+        return question
+    end = coarse_hop_of(place.world, *fact)
+    return replace(question, answers=tuple(map(name_of, end.values)), hops=(*question.hops[:-1], end))
 
 
 def _question_prompt(name: str, place: WorldPassages, question: Question, rng: random.Random) -> str:
@@ -199,13 +227,17 @@ def _other_value(world: World, hop: Hop, rng: random.Random) -> Value:
     return rng.choice([value for one in world.of_kind(entity.kind) for value in world.values(one, relation)])
 
 
-def gather(place: WorldPassages, needed: Sequence[Passage], rng: random.Random) -> list[Passage]:
-    """Some passages with others that share names with them, in any order: at most `PASSAGES`, or as many as needed."""
+def gather(
+    place: WorldPassages, needed: Sequence[Passage], rng: random.Random, hidden: Set[Passage] = frozenset()
+) -> list[Passage]:
+    """Some passages with others that share names with them, but for those `hidden`, in any order: at most `PASSAGES`,
+    or as many as needed.
+    """
     most = rng.randint(min(PASSAGES, len(needed)), PASSAGES)
     passages = dict.fromkeys(needed)
     for passage in needed:
         passages |= dict.fromkeys(place.alike(passage, rng.randint(0, most), rng))
     passages |= dict.fromkeys(rng.sample(place.passages, most))
-    chosen = list(passages)[: max(most, len(set(needed)))]
+    chosen = [passage for passage in passages if passage not in hidden][: max(most, len(set(needed)))]
     rng.shuffle(chosen)
     return chosen

@@ -1,7 +1,7 @@
 """The passages of a world: an entry of one or two sentences, each a fact, headed by its entity's name.
 
-A passage of a work may say in what year its maker was born, and one of a family what the mother did, in coarse words:
-`1921` where the answer is `14 March 1921`, `painter` where it is `court painter`.
+A passage of a work may say what its maker did, and one of a family in what year a parent was born, in coarse words:
+`painter` where the answer is `court painter`, `1921` where it is `14 March 1921`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ COARSE = {fine: coarse for coarse, all_fine in OCCUPATIONS.items() for fine in a
 
 @dataclass(frozen=True)
 class Passage:
-    """A passage: its heading, its text, and the facts that it tells in full."""
+    """A passage: its heading, its text, the facts that it tells in full, and those that it tells in coarse words."""
 
     title: str
     text: str
     facts: tuple[Fact, ...]
+    coarse: tuple[Fact, ...] = ()
 
     @cached_property
     def id(self) -> str:
@@ -67,8 +68,10 @@ def _entries(world: World, entity: Entity, rng: random.Random) -> Iterator[Passa
         relations = [one for one in group if world.values(entity, one)]
         rng.shuffle(relations)
         if relations:
-            text = " ".join(_sentence(world, entity, one, rng) for one in relations)
-            yield Passage(entity.name, text, tuple((entity, one) for one in relations))
+            coarse = {one: _coarse_facts(world, entity, one, rng) for one in relations}
+            text = " ".join(_sentence(world, entity, one, coarse[one]) for one in relations)
+            full = tuple((entity, one) for one in relations)
+            yield Passage(entity.name, text, full, tuple(fact for facts in coarse.values() for fact in facts))
 
 
 _GROUPS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -109,15 +112,37 @@ def statement_of(world: World, entity: Entity, relation: str) -> str:
     return f"{subject_of(entity)} {clause_of(entity.kind, relation, world.values(entity, relation))}"
 
 
-def _sentence(world: World, entity: Entity, relation: str, rng: random.Random) -> str:
-    """A fact as a passage tells it, perhaps with a coarse word on who its value is."""
-    end = ""
-    if relation in ("maker", "mother") and rng.random() < 0.45:
-        (other,) = world.values(entity, relation)
-        assert isinstance(other, Entity)
-        (born,), (job,) = world.values(other, "born"), world.values(other, "occupation")
-        assert isinstance(born, Date)
-        end = f", born in {born.year}" if relation == "maker" else f", {COARSE[str(job)]}"
+def coarse_value(world: World, entity: Entity, relation: str) -> str:
+    """The year of somebody's birth, or the class of an occupation: true, but less than is asked for."""
+    (value,) = world.values(entity, relation)
+    return str(value.year) if isinstance(value, Date) else COARSE[str(value)]
+
+
+def coarse_statement(world: World, entity: Entity, relation: str) -> str:
+    """A fact as a clause in coarse words: `Liina Pemford was born in 1921`."""
+    return f"{entity.name} {_COARSE_CLAUSES[relation].format(coarse_value(world, entity, relation))}"
+
+
+def _coarse_facts(world: World, entity: Entity, relation: str, rng: random.Random) -> tuple[Fact, ...]:
+    """What a sentence on a fact tells in passing of the fact's value: one fact or none."""
+    if relation not in _COARSE_RELATIONS or rng.random() >= _COARSE_RATE:
+        return ()
+    (other,) = world.values(entity, relation)
+    assert isinstance(other, Entity)
+    return ((other, _COARSE_RELATIONS[relation]),)
+
+
+_COARSE_RATE = 0.5
+"""How often a sentence on a maker or a parent tells a coarse fact in passing."""
+_COARSE_RELATIONS: Mapping[str, str] = {"maker": "occupation", "father": "born", "mother": "born"}
+"""What a sentence may tell in passing, by its own relation."""
+_COARSE_CLAUSES: Mapping[str, str] = {"occupation": "had the occupation {}", "born": "was born in {}"}
+_COARSE_ENDS: Mapping[str, str] = {"occupation": ", {}", "born": ", born in {}"}
+
+
+def _sentence(world: World, entity: Entity, relation: str, coarse: Sequence[Fact]) -> str:
+    """A fact as a passage tells it, with what it tells of the fact's value in passing."""
+    end = "".join(_COARSE_ENDS[of].format(coarse_value(world, other, of)) for other, of in coarse)
     return f"{statement_of(world, entity, relation)}{end}."
 
 
@@ -132,6 +157,11 @@ class WorldPassages:
     def passage_of_fact(self) -> Mapping[Fact, Passage]:
         """The passage that tells each fact in full."""
         return {fact: passage for passage in self.passages for fact in passage.facts}
+
+    @cached_property
+    def coarse_passage_of_fact(self) -> Mapping[Fact, Passage]:
+        """A passage that tells a fact in coarse words, of those facts that have one."""
+        return {fact: passage for passage in self.passages for fact in passage.coarse}
 
     @cached_property
     def places_of_word(self) -> Mapping[str, Sequence[int]]:

@@ -16,7 +16,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from generate.worlds.passages import name_of, statement_of
+from generate.worlds.passages import coarse_statement, coarse_value, name_of, statement_of
 from generate.worlds.world import PEOPLE, REGION, TOWN, WORKS, Date, Entity, Fact, Value, World
 
 _QUESTIONS: Mapping[str, str] = {
@@ -64,12 +64,15 @@ YES, NO = "yes", "no"
 
 @dataclass(frozen=True)
 class Hop:
-    """A simple question with the fact that answers it. statement: the fact as passages tell it."""
+    """A simple question with the fact that answers it. statement: the fact as passages tell it; coarse: in coarse words
+    only, as a passage about something else tells it.
+    """
 
     question: str
     statement: str
     fact: Fact
     values: tuple[Value, ...]
+    coarse: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,12 @@ def hop_of(world: World, entity: Entity, relation: str) -> Hop:
     values = world.values(entity, relation)
     statement = f"{statement_of(world, entity, relation)}."
     return Hop(simple_question(entity, relation), statement, (entity, relation), values)
+
+
+def coarse_hop_of(world: World, entity: Entity, relation: str) -> Hop:
+    """The hop that asks for a fact and finds it in coarse words only."""
+    statement, value = f"{coarse_statement(world, entity, relation)}.", coarse_value(world, entity, relation)
+    return Hop(simple_question(entity, relation), statement, (entity, relation), (value,), coarse=True)
 
 
 def _words_of(entity: Entity) -> str:
@@ -195,11 +204,12 @@ def _common(world: World, hops: int, rng: random.Random) -> Question | None:
     elif rng.random() < 0.5:
         kinds = (rng.choice(list(WORKS)),)
         relations, text = ("maker",), f"Is the {WORKS[kinds[0]].maker} of {{}} that of {{}}, too?"
-    entities = world.of_kind(*kinds)
-    one, same = rng.choice(entities), rng.random() < 0.5
-    chain = _follow(world, one, relations)
-    others = [other for other in entities if other != one and _agrees(chain, _follow(world, other, relations), same)]
-    if not others:
+    entities, same = world.of_kind(*kinds), rng.random() < 0.5
+    ends = {entity: _follow(world, entity, relations) for entity in entities}
+    pairs = ((one, [other for other in entities if other != one and _agrees(ends[one], ends[other], same)])
+             for one in rng.sample(entities, len(entities)))  # fmt: skip
+    one, others = next(((one, others) for one, others in pairs if others), (None, []))
+    if one is None:
         return None
     pair = (one, rng.choice(others))
     chains = [_follow(world, entity, relations) for entity in pair]

@@ -10,10 +10,10 @@ DATE, NAME, TOWN = r"(\d+ \w+ \d{4})", r"([A-Z]\w+ [A-Z]\w+)", r"([A-Z]\w+)"
 BORN, JOB = r"(?:, born in \d+)?", r"(?:, \w+)?"
 PATTERNS = [
     ("born", rf"was born on {DATE}"), ("birthplace", rf"was born in {TOWN}"), ("died", rf"died on {DATE}"),
-    ("occupation", r"had the occupation ([a-z ]+)"), ("father", rf"had the father {NAME}"),
-    ("mother", rf"had the mother {NAME}{JOB}"), ("spouse", rf"married {NAME}(?: and later {NAME})?"),
+    ("occupation", r"had the occupation ([a-z ]+)"), ("father", rf"had the father {NAME}{BORN}"),
+    ("mother", rf"had the mother {NAME}{BORN}"), ("spouse", rf"married {NAME}(?: and later {NAME})?"),
     ("child", rf"had the child {NAME}"), ("child", rf"had the children {NAME} and {NAME}"),
-    ("maker", rf"was (?:directed|written|composed) by {NAME}{BORN}"), ("released", r"came out in (\d+)"),
+    ("maker", rf"was (?:directed|written|composed) by {NAME}{JOB}"), ("released", r"came out in (\d+)"),
     ("region", rf"lies in {TOWN}"), ("founded", r"was founded in (\d+)"), ("capital", rf"has the capital {TOWN}"),
     ("governor", rf"was governed by {NAME}"),
 ]  # fmt: skip
