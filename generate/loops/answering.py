@@ -65,6 +65,7 @@ class Answering(Loop):
     evidence: str | RoundRanking = setting(read=_read_evidence)
     documents: int = setting(10, low=1)
     answers: int = setting(1, low=1)
+    logprobs: int = setting(0, low=0)
     cluster: str = setting("equal", choices=CLUSTERS)
     meaning: str | None = setting(None)
     negative: bool = setting(False, key=False, identity=False)  # whether the pool has a relevance below 0
@@ -135,7 +136,7 @@ class Answering(Loop):
         if len(texts) < len(names) or (self.ranking is None and not names):
             return
         prompt = example.prompt(self.prompt, passages="\n\n".join(texts), path=self._path(example, rounds))
-        replies = yield Ask(prompt, self.max_tokens, self.answers, self.temperature)
+        replies = yield Ask(prompt, self.max_tokens, self.answers, self.temperature, logprobs=self.logprobs)
         answers = []
         for reply in replies:
             answers.append((yield Read(reply.text, reply.finish_reason == "length")))

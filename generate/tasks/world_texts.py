@@ -63,7 +63,7 @@ RELEVANT = 0.4
 something else about the same person or work."""
 _SAME, _OTHERS, _ANY = 0.5, 0.2, 0.3
 COARSE = 0.15
-"""How often a question asks for a fact that the passage tells in coarse words only, where there is one: not answered."""
+"""How often a question asks for a fact that the passage tells in coarse words only, where it does: not answered."""
 _ALIKE = 100
 
 

@@ -129,6 +129,8 @@ def is_rewarded(row: Row, top: Sequence[int], support: Mapping[int, float], lead
         return len(support) == 1
     if policy["reward"] == "aligned":
         return top[0] == leader
+    if policy["reward"] == "first":
+        return row["round"] == 0
     number = len(row["clusters"])
     shares = [row["clusters"].count(cluster) / number for cluster in set(row["clusters"])]
     return -sum(share * math.log(share) for share in shares) <= policy["reward"]["entropy"] + 1e-9

@@ -94,7 +94,7 @@ def random_policies(draw: st.DrawFn) -> Row:
         "relevance": st.sampled_from(["auto", "raw", "logistic"]), "order": st.sampled_from(["relevance", "retriever"]),
         "stable": st.integers(1, 4), "at": st.lists(st.integers(1, 9), min_size=1, max_size=3, unique=True),
         "penalty": st.just("sunar"), "multiplier": st.sampled_from([0.5, 1.0, 1.5, 4.0]),
-        "reward": st.sampled_from(["single", "aligned", {"entropy": 0.0}, {"entropy": 0.7}]),
+        "reward": st.sampled_from(["single", "aligned", "first", {"entropy": 0.0}, {"entropy": 0.7}]),
     }  # fmt: skip
     given = {key: draw(values) for key, values in keys.items() if draw(st.booleans())}
     if "penalty" in given and draw(st.booleans()):

@@ -122,6 +122,7 @@ def test_no_round_after_the_stop_is_used(part: int, table: tuple[list[Row], Gold
         ({"reward": {"entropy": 0.5}}, ["0: 3, 1: 1", "0: 4, 2: 3", "2: 7, 0: 4", "2: 7, 0: 4"], [2]),
         ({"reward": {"entropy": 0.563}}, ["0: 3, 1: 1", "0: 4, 2: 3", "2: 7, 0: 4", "2: 7, 0: 4"], [0, 1, 2]),
         ({"frontier": 1}, ["0: 3", "0: 3", "2: 4", "2: 4"], [0, 1, 2]),
+        ({"reward": "first"}, ["0: 3, 1: 1", "0: 4, 2: 3", "2: 7, 0: 4", "2: 7, 0: 4"], [0]),
     ],
 )
 def test_the_frontier_of_the_manual_by_hand(keys: Row, frontier: list[str], rewarded: list[int]) -> None:

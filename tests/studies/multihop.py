@@ -58,6 +58,11 @@ def plain(rows: list[dict[str, Any]]) -> list[float]:
     return [1.0] * len(rows)
 
 
+def first(rows: list[dict[str, Any]]) -> list[float]:
+    """The first round of a hop, which has answers here, and no other."""
+    return [2.0] + [1.0] * (len(rows) - 1)
+
+
 def by_round(rows: list[dict[str, Any]]) -> list[float]:
     """FAIR with the frontier of each round alone: a round is rewarded when its answers are one cluster."""
     return [2.0 if len(set(row["clusters"])) == 1 else 1.0 for row in rows]

@@ -21,7 +21,7 @@ from replay.studies.multihop.study import MultihopSetting, study_log
 from replay.studies.multihop.verifiers import verifier_roles
 from tests.errors import refuses
 from tests.logs import log_tables
-from tests.studies.multihop import by_round, cells, fair, plain, recall, report, sunar, world
+from tests.studies.multihop import by_round, cells, fair, first, plain, recall, report, sunar, world
 from toolkit.log import Log, collect, open_log, write_log
 from toolkit.stats import Settings
 
@@ -57,7 +57,8 @@ def test_rankings_are_those_of_a_plain_loop(found: StudyReport, log: Log, exampl
         log.scan("rounds", ["example_id", "hop", "round", "documents", "relevance", "answers", "clusters"]), log
     )
     rows = cells(found, "table_5_1", "ranking")
-    rankings = {"plain re-ranking": plain, "SUNAR": sunar, "FAIR": fair, "FAIR (round by round)": by_round}
+    rankings = {"plain re-ranking": plain, "SUNAR": sunar, "FAIR": fair, "FAIR (round by round)": by_round,
+                "first rounds rewarded": first}  # fmt: skip
     for name, factor in rankings.items():
         for k in (1, 10):
             share, hit = recall(examples, rounds, factor, k)

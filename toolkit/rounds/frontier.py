@@ -510,6 +510,7 @@ Reward = Callable[[Rounds, Frontiers], np.ndarray]
 REWARDS: dict[str, Reward] = {
     "single": lambda rounds, frontier: frontier.has_one_cluster,
     "aligned": lambda rounds, frontier: frontier.leads_with_round,
+    "first": lambda rounds, _: rounds.step_in_hop == 0,
 }
 
 

@@ -24,7 +24,7 @@ from toolkit.show import IntervalCell
 from toolkit.stats import Settings
 
 FIRST_STAGE, SELF_ASK, RERANKED = "first stage", "SELF-ASK, retrieval", "SELF-ASK, re-ranked"
-PLAIN, SUNAR, FAIR = "plain re-ranking", "SUNAR", "FAIR"
+PLAIN, SUNAR, FAIR, PLACEBO = "plain re-ranking", "SUNAR", "FAIR", "first rounds rewarded"
 ENTROPY, SCORED, STABLE = "FAIR (entropy)", "FAIR (scored answers)", "FAIR (stopped when stable)"
 READINGS: Mapping[str, dict[str, Any]] = {
     FAIR: {},
@@ -138,6 +138,7 @@ def _ranking_policies(contents: Contents, pools: RoundPools, entropy: float, sta
         policies.append(_policy(pools, FIRST_STAGE, main, order="retriever"))
     policies += [_policy(pools, PLAIN, main, multiplier=1.0), _policy(pools, SUNAR, main, penalty="sunar")]
     policies += [_policy(pools, name, main, **keys) for name, keys in READINGS.items()]
+    policies.append(_policy(pools, PLACEBO, main, reward="first"))
     policies.append(_policy(pools, STABLE, main, stable=stable))
     policies.append(_policy(pools, ENTROPY, main, reward=Entropy(entropy=entropy)))
     policies.append(_policy(pools, SCORED, main, weights="answer_scores"))

@@ -40,6 +40,7 @@ from replay.studies.multihop.retrieval import (
     FAIR,
     FRONTIER_KEYS,
     MEASURE,
+    PLACEBO,
     PLAIN,
     SCORED,
     STABLE,
@@ -96,7 +97,9 @@ TABLE_5_1 = Sheet[MultihopStudy](
      "second, its code and numbers the first: these stand beside recall.",
      f"Readings of the frontier: {FAIR} keeps support over a hop; the others count answers at their latest round, "
      f"reward a round whose leader is the frontier's, or take each round alone. {ENTROPY} and {SCORED} go beyond the "
-     "thesis."),
+     "thesis.",
+     f"The ranking `{PLACEBO}` rewards the first round of each hop, whatever its answers are. A reading that does not "
+     "exceed it gains by preferring first rounds, not by agreement."),
     DATASET, "5.1", optional=True,
 )  # fmt: skip
 

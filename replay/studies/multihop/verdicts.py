@@ -22,6 +22,7 @@ from replay.studies.multihop.retrieval import (
     EXPLORED,
     FAIR,
     MEASURE,
+    PLACEBO,
     PLAIN,
     SCORED,
     SUNAR,
@@ -67,6 +68,7 @@ def _findings_on_retrieval(retrieval: Retrieval) -> Iterator[Finding]:
     needs_pool = "it needs a pool of rounds explored by rewarded scores"
     for question, names, against, needed in (
         ("does rewarding agreement rank more gold documents first", retrieval.readings, PLAIN, needs),
+        ("does rewarding agreement do more than rewarding each first round", retrieval.readings, PLACEBO, needs),
         ("does reward beat penalty", retrieval.readings, SUNAR, needs),
         ("does exploring by rewarded scores find more", [EXPLORED], BOTH_RANKED, needs_pool),
         ("does entropy of answers serve better than agreement", [ENTROPY], FAIR, needs),
