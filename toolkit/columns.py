@@ -192,7 +192,7 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     _cost_column("operations", "operations", ranks=True, header="operations", decimals=2, place=3, display="as cost",
           remark="traces generated and verifications made"),
     _cost_column("calls", "calls", ranks=True, header="calls", decimals=2, place=2, display="always",
-          filled_by="log `finalizer_used` of traces (false where no second call had to extract the answer) to have it"),
+          filled_by="to have one, log `finalizer_used` of traces (false where no second call extracted the answer)"),
     _cost_column("queries", "searches"),
     _cost_column("rounds", "rounds", always=False, header="rounds", decimals=2, place=4),
     _cost_column("prompt_tokens", "tokens"),

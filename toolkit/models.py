@@ -121,7 +121,7 @@ def list_reader(read: Callable[[Any, str], Schema]) -> Callable[[Any, str], tupl
 def _check_same_length(*arrays: np.ndarray) -> None:
     sizes = sorted(map(len, arrays))
     if sizes[0] != sizes[-1]:
-        raise MismatchError(f"its lists have from {sizes[0]:,} to {sizes[-1]:,} items; they take as many each")
+        raise MismatchError(f"its lists have from {sizes[0]:,} to {sizes[-1]:,} items; all must have as many")
 
 
 @dataclass(frozen=True)

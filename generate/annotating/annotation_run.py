@@ -43,8 +43,8 @@ from toolkit.progress import Advance, no_progress
 OpenEngine = Callable[[Additions], Engine]
 MAX_BLOCK_TRACES = 65_536
 """Most traces in a block, whatever a signal asks for."""
-LATE = "the choice in its group was made before it was there"
-SINGLE = "it is alone in its group, so there is nothing to choose among"
+LATE = "the trace came after the choice in its group was made"
+SINGLE = "the trace is alone in its group, so there is nothing to choose among"
 
 
 @dataclass(frozen=True)

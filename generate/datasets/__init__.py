@@ -96,9 +96,7 @@ def load(
         counts.append(PublishedCount(f"{name} examples chosen", examples.height))
     if chosen.dev_share is not None:
         examples = split_examples(examples, chosen.dev_share, chosen.choose_seed)
-        counts.append(
-            PublishedCount(f"{name} examples of those for development", int((examples["split"] == "dev").sum()))
-        )
+        counts.append(PublishedCount(f"{name} examples in the split `dev`", int((examples["split"] == "dev").sum())))
     return LoadedDataSet(examples, tuple(counts))
 
 

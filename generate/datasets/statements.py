@@ -166,7 +166,7 @@ def _read_um_actually(request: ReadRequest) -> LoadedDataSet:
         length = len(statement.split())
         position = _position(row, "position", row.values.get("position"), length)
         if error is None and position is not None:
-            raise row.column_error("position", "counts the words of an error, and the statement has none: write null")
+            raise row.column_error("position", "is the word of an error, and the statement has no error: write null")
         name = row.values.get("id")
         season = row.values.get("season")
         rows.append({

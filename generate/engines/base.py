@@ -383,7 +383,7 @@ class EngineOptions:
     def check_extra(self, extra: Mapping[str, Any], place: str) -> None:
         """Raise EngineError where a request cannot have these further members."""
         if extra:
-            raise EngineError(f"{place} is for servers: the engine runs in this process", code="conflict")
+            raise EngineError(f"leave out {place}: it is for servers, which the engine does not ask", code="conflict")
 
 
 Options = TypeVar("Options", bound=EngineOptions)

@@ -201,7 +201,7 @@ class HttpExchange:
         if self.failures >= self.settings.stop_after and isinstance(outcome, CallFailure):
             self.fatal = self.fatal or EngineError(
                 f"{self.failures} calls in a row failed at {self.settings.base_url}; the last, `{call.key}`:"
-                f" {outcome.reason}; the same command continues",
+                f" {outcome.reason}; run the same command again to continue",
                 code="server",
             )
         return True
@@ -277,7 +277,7 @@ class HttpExchange:
             raise _RetryableError(self._hide_secret(str(error)), UNREADABLE) from None
         except (ValueError, TypeError, AttributeError, KeyError):
             begins = self._hide_secret(content[:200].decode("utf-8", "replace"))[:80]
-            raise _RetryableError(f"the answer is broken JSON, which begins `{begins}`", UNREADABLE) from None
+            raise _RetryableError(f"the reply is broken JSON, which begins `{begins}`", UNREADABLE) from None
         self.engine.note(payload)
         reply = f"{samples[0]}" if len(samples) > 1 else None
         return [

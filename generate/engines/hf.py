@@ -200,7 +200,7 @@ class TransformersEngine(base.CallQueue):
             places = len(group) * max(sample.size for sample in group)
             raise base.EngineError(
                 f"out of memory with {len(group)} samples of up to {places // len(group)} tokens: "
-                "lower `batch_size` or `batch_tokens` of the engine; the same command continues",
+                "lower `batch_size` or `batch_tokens` of the engine, then run the same command again",
                 code="memory",
             ) from None
         except NotANumber:

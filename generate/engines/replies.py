@@ -117,23 +117,23 @@ def read_reply(
 
 def _read_choices(payload: Any, samples: int) -> list[_ReplyChoice]:
     if not isinstance(payload, Mapping):
-        raise IncompleteAnswer("the answer is not a JSON object")
+        raise IncompleteAnswer("the reply is not a JSON object")
     if payload.get("error"):
-        raise IncompleteAnswer(f"the answer is an error: {error_text(payload)}")
+        raise IncompleteAnswer(f"the reply is an error: {error_text(payload)}")
     rows = payload.get("choices")
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         message = error_text(payload)
-        raise IncompleteAnswer("the answer has no `choices`" + (f": {message}" if message else ""))
+        raise IncompleteAnswer("the reply has no `choices`" + (f": {message}" if message else ""))
     if len(rows) < samples:
         hint = " (a server that ignores `n` needs `samples_per_request = 1`)" if samples > 1 else ""
-        raise IncompleteAnswer(f"the answer has {len(rows)} of {samples} samples{hint}")
+        raise IncompleteAnswer(f"the reply has {len(rows)} of {samples} samples{hint}")
     return [_read_choice(row) for row in sorted(rows, key=lambda row: row.get("index") or 0)[:samples]]
 
 
 def _read_choice(row: Mapping[str, Any]) -> _ReplyChoice:
     reason = row.get("finish_reason")
     if reason == "error" or row.get("error"):
-        raise IncompleteAnswer("a sample ended in an error")
+        raise IncompleteAnswer("a sample of the reply ended in an error")
     logprobs = _logprobs(row.get("logprobs"))
     ids = row.get("token_ids")
     counted_tokens = len(ids) if ids else len(logprobs) if logprobs is not None else None
@@ -190,7 +190,7 @@ def _text_and_thoughts(content: Any) -> tuple[str | None, list[str]]:
     for part in content if isinstance(content, list) else [content]:
         kind = part.get("type", "text") if isinstance(part, Mapping) else "text"
         if kind not in (*THINKING, *SPEAKING):
-            raise UnknownPart(f"the content has a part of type `{kind}`, which is no text")
+            raise UnknownPart(f"the reply has a part of type `{kind}`, which is no text")
         inner = part
         if isinstance(part, Mapping):
             inner = next((part[name] for name in (kind, *SPEAKING, *THINKING) if part.get(name) is not None), "")

@@ -89,7 +89,7 @@ class _RunningSample:
 
 
 def _stop_error(key: str, error: Exception) -> base.EngineError:
-    return base.EngineError(f"vLLM stopped at `{key}`: {first_line(error)}; the same command continues", code="server")
+    return base.EngineError(f"vLLM stopped at `{key}`: {first_line(error)}; run the same command again", code="server")
 
 
 class VllmEngine(base.CallQueue):

@@ -272,7 +272,7 @@ def load_tokens(
         tokenizer = AutoTokenizer.from_pretrained(str(files.folder), trust_remote_code=False, local_files_only=True)
     except Exception as error:  # transformers raises OSError, ValueError, KeyError and the tokenizers' own
         none = not any(path.name.startswith(VOCABULARIES) for path in files.folder.iterdir())
-        why = "there is none in its folder" if none else first_line(error)
+        why = "its folder has none" if none else first_line(error)
         raise EngineError(f"model `{model}`: its tokenizer cannot be read: {why}", code="format") from None
     if chat_template is not None:
         tokenizer.chat_template = read_text(chat_template, f"`chat_template` {chat_template}")

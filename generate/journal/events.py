@@ -126,7 +126,7 @@ def row_of(event: Event) -> tuple[Any, ...]:
             finite = finite and (kind != "d" or all(map(math.isfinite, row[place])))
             row[place] = array(kind, row[place]).tobytes()
     if not finite:
-        raise InvalidError(f"the engine gave a number that is NaN or infinite for `{row[0]}/{row[1]}`")
+        raise InvalidError(f"the engine gave NaN or an infinite number for `{row[0]}/{row[1]}`: mend it")
     return tuple(row)
 
 

@@ -35,7 +35,7 @@ from toolkit.errors import IncompleteError, ThinkbackError, argument
 PATIENCE = 20
 """Calls in a row that may fail before a run ends: the server is down, or the limit of an account is reached. As many
 equal refusals end it where none of the pool was answered: the recipe is at fault, or the server's settings."""
-AGAIN = "the same command continues"
+AGAIN = "run the same command again to continue"
 BESIDE = "#"
 """Behind a pool's name: which of the loops that run side by side."""
 

@@ -112,7 +112,7 @@ class Answering(Loop):
         ranking = self.ranking or RoundRanking()
         for column in (ranking.rank_column, ranking.weights):
             if column is not None and facts[column] is None:
-                raise UnsuitableError(f"pool `{pools[0]}` of `rounds` has no `{column}`, by which `evidence` ranks")
+                raise UnsuitableError(f"pool `{pools[0]}` of `rounds` has no `{column}`, to rank by: name another pool")
         for fact, (evidences, way) in STANDS_ON.items():
             if facts[fact] and self.evidence in evidences:
                 raise UnsuitableError(

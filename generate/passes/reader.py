@@ -60,8 +60,8 @@ def memory_errors(texts: int, tokens: int) -> Iterator[None]:
         if not weights.is_out_of_memory(error):
             raise
         raise EngineError(
-            f"out of memory with {texts} texts of up to {tokens} tokens: lower `batch_tokens`; the same command"
-            " continues",
+            f"out of memory with {texts} texts of up to {tokens} tokens: lower `batch_tokens`, then run the same"
+            " command again",
             code="memory",
         ) from None
 

@@ -82,7 +82,7 @@ class FewShotPool:
 def make_pool(worked: pl.DataFrame, data: pl.DataFrame, rule: FewShotSettings, template: Template) -> FewShotPool:
     """The pool without the data's own examples. ThinkbackError where fewer than `k` are left, or an id is unknown."""
     if template.is_chat:
-        raise ConflictError(f"prompt `{template.name}` renders one few-shot example: it can't hold messages")
+        raise ConflictError(f"prompt `{template.name}` is of a few-shot example: leave out its `[[…]]` lines")
     ids, questions = set(data["example_id"]), {_normal_text(question) for question in data["question"]}
     rows = worked.to_dicts()
     usable = [row for row in rows if row["example_id"] not in ids and _normal_text(row["question"]) not in questions]
@@ -161,7 +161,7 @@ class Context:
 
     def __post_init__(self) -> None:
         if self.recipe.evidence is not None and EVIDENCE not in self.examples.columns:
-            raise RequiredError("`[evidence]` ranks the column `evidence` of the examples, and they have none")
+            raise RequiredError("the examples have no `evidence`: add it, or leave out `[evidence]`")
         _check_prompts(self.recipe, self.examples.columns)
 
     def embedder(self) -> Embedder:
@@ -233,7 +233,7 @@ def _check_prompts(recipe: Recipe, columns: Sequence[str]) -> None:
         template.check_fields([*known, *ATTEMPT_FIELDS] if step.of is not None else known)
         if step in recipe.revised_in_log and template.quotes_attempt_prompt:
             raise UnsuitableError(
-                f"prompt `{step.prompt}`: a log has no prompts: `{step.pool}` can't quote the attempt's"
+                f"prompt `{step.prompt}` repeats the attempt's prompt, which the log does not have: leave it out"
             )
         talks = any(role == "conversation" for role, _ in template.parts)
         if talks and (step.of is None or not recipe.prompts[recipe.step_of(step.of).prompt].is_chat):

@@ -389,10 +389,10 @@ class ExampleLoops:
         if type(row) is Row and row.table not in ROWS:
             _raise_rule_error(strand, f"it gives a row of `{row.table}`, not of {listed(ROWS)}")
         if type(row) is Trace and not isinstance(row.text, str):
-            _raise_rule_error(strand, f"the text of its trace is {type(row.text).__name__}")
+            _raise_rule_error(strand, f"the text of its trace is {type(row.text).__name__}, not a string")
         for one in row.paid:
             if type(one) not in (Completion, Scores, Results):
-                _raise_rule_error(strand, f"its row was paid with {type(one).__name__}, not with an answer")
+                _raise_rule_error(strand, f"`paid` of its row holds {type(one).__name__}, not an answer to a request")
 
     def _check_loop(self, strand: _RunningLoop, loop: Any) -> None:
         if not hasattr(loop, "send"):
@@ -443,7 +443,7 @@ class ExampleLoops:
         texts = texts_to_score(request) if table == "score" else ()
         pairs = (one if isinstance(one, tuple) and len(one) == 2 else (one,) for one in texts)
         if not all(isinstance(text, str) for pair in pairs for text in pair):
-            _raise_rule_error(strand, "it has something scored that is no text and no pair of texts")
+            _raise_rule_error(strand, "it asks for a score of what is neither a text nor a pair of texts")
         with error_prefix(f"{strand.error_subject}: "):
             settings = self.services.settings_of(table, name)
         digest, known = self._journal_entry(strand, number, request, due)

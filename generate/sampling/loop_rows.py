@@ -78,7 +78,7 @@ def loop_columns(rows: Mapping[str, Trace]) -> pl.DataFrame:
     for name, trace in rows.items():
         known = [column for column in trace.columns if column in SCHEMA or column == "calls"]
         if known:
-            raise ConflictError(f"trace `{name}`: the log has a column `{known[0]}`: give that of a loop another name")
+            raise ConflictError(f"trace `{name}`: the log has a column `{known[0]}`: give the loop's another name")
         listed.append({"trace_id": name, "calls": count_calls(trace.paid), **trace.columns})
     return pl.DataFrame(listed, schema_overrides={"calls": pl.Int32}, infer_schema_length=None)
 

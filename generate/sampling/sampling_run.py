@@ -73,7 +73,7 @@ def _check_out(identity: Mapping[str, Any], out: Path) -> None:
         raise ExistsError(
             f"`{out}` is complete (shard {before['shard']}: {log.rows('examples'):,} examples,"
             f" {log.rows('traces'):,} traces): nothing is left to generate"
-            + (f"; {calls}: another `out` asks again" if failed else "")
+            + (f"; {calls}: to ask them again, name another `out`" if failed else "")
         )
     if out.is_dir() and not (out / FOLDER).exists() and any(out.iterdir()):
         raise ExistsError(f"`{out}` holds something that no recipe made: name another `out`")

@@ -272,7 +272,7 @@ class Services:
             count = sum(any(one not in corpus for one in documents) for documents in golds)
             if count:
                 lines.append(
-                    f"{count:,} of {len(golds):,} questions have gold documents that `[search.{name}]` lacks; kept"
+                    f"`[search.{name}]` lacks gold documents of {count:,} of {len(golds):,} questions, which are kept"
                 )
         return tuple(lines)
 

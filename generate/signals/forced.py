@@ -165,7 +165,7 @@ class ForcedWorker(ReadingWorker):
         if text.counted is None or logged is None or row["finalizer_used"] or row["tokens_estimated"]:
             return None
         length = text.counted + self._ended_itself(row)
-        return None if length == logged else f"its text has {counted(length, 'token')}, the log counts {logged}"
+        return None if length == logged else f"the text has {counted(length, 'token')}, the log counts {logged}"
 
     def describe(self) -> Mapping[str, Any]:
         """The manifest's record: the model, the prompts before the traces, and what is read as their end."""

@@ -188,7 +188,7 @@ class HiddenStates(TeacherForced):
         if width != dimension:
             raise MismatchError(
                 f"{self.place_in_recipe}: the model's states have {dimension} numbers, those of `{self.table}` in the"
-                f" log have {width}: give them another `name`"
+                f" log have {width}: give the new ones another `name`"
             )
 
     def disk_bytes(self, load: Workload) -> int:

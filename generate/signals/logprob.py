@@ -47,14 +47,14 @@ class _LoggedWorker(Worker):
         last, listed, count = self.step.last, row["token_logprobs"], row["completion_tokens"]
         written = None if row["finalizer_used"] is not False or count is None else count
         if last is None and self.step.how == "sum":
-            return row["sum_logprob"], "the log has no `sum_logprob` for it"
+            return row["sum_logprob"], "the log has no `sum_logprob` of the trace"
         if last is None:
             if row["sum_logprob"] is None or not written:
-                return None, "the log lacks the number or the sum of its log-probabilities"
+                return None, "the log lacks the number or the sum of the trace's log-probabilities"
             return row["sum_logprob"] / written, ""
         if listed is None or (len(listed) < last and len(listed) != written):
             logged = "none" if listed is None else str(len(listed))
-            return None, f"the log keeps {logged} of its last {last} log-probabilities"
+            return None, f"the log keeps {logged} of the trace's last {last} log-probabilities"
         if not listed:
             return None, "the text has no tokens"
         return self.step.score_of(np.asarray(listed, dtype=np.float64)), ""
@@ -100,7 +100,7 @@ class LogProb(VerifierSignal, TeacherForced):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.every_token and self.model is None:
-            raise RequiredError("`every_token` needs a `model`: the log has no more of the writing model's")
+            raise RequiredError("`every_token` needs a `model`: those of the writing model are in the log")
         if self.model is None and (self.prompt or self.prompts or self.chat_template):
             raise RequiredError("`prompt` needs a `model`: the log's own log-probabilities need no prompt")
 

@@ -68,8 +68,8 @@ class _ContradictionWorker(FeatureWorker):
         labels = [place for place, name in names.items() if "contradict" in name.lower()]
         if len(labels) != 1:
             raise UnsuitableError(
-                f"{step.place_in_recipe}: `model`: none of its labels ({listed(list(names.values()))}) is one"
-                " contradiction"
+                f"{step.place_in_recipe}: `model` needs one label for contradiction, and has"
+                f" {listed(list(names.values()))}: name another"
             )
         self.label = labels[0]
 
@@ -88,7 +88,7 @@ class _ContradictionWorker(FeatureWorker):
                 trace_pairs = [encode_pair(self.reader.tokens, texts[i], texts[place]) for i in peers[place]]
                 reason = next((why for pair in trace_pairs if (why := self.reader.unreadable_reason(pair))), None)
                 if reason is not None:
-                    lacking[names[place]] = f"paired with another trace's justification: {reason}"
+                    lacking[names[place]] = f"the pair with another trace's justification: {reason}"
                     continue
                 places.append(place)
                 counts.append(len(trace_pairs))

@@ -66,7 +66,7 @@ class _ClassifierFile(Checked):
 
 def _refuse_value(value: Any, place: str) -> None:
     if value is not None:
-        raise InvalidError(f"`{place}` is {quote(value)}; adapters with it are not read")
+        raise InvalidError(f"`{place}` is {quote(value)}; only adapters without it are read")
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def open_classifier(model: str, settings: TextReading, base: str | None, subject
     if not adapter.is_file():
         if base is not None:
             raise EngineError(
-                f"{subject}: `base` needs an adapter, and `{Path(model).name}` has no {ADAPTER}", code="required"
+                f"{subject}: `base` is for adapters; `{Path(model).name}` has no {ADAPTER}: omit it", code="required"
             )
         return open_reader(model, "sequence", settings, subject)
     require_extra("lora", "peft")

@@ -333,7 +333,7 @@ class Additions(RecipePart):
                 other = written.setdefault((step.table, column), step.name)
                 if other != step.name:
                     raise ConflictError(
-                        f"{step.place_in_recipe} writes the column `{column}` of `{other}`: set a `{step.renamed_by}`"
+                        f"{step.place_in_recipe} writes `{column}`, as `{other}` does: set a `{step.renamed_by}`"
                     )
             if step.needs_embedding and self.embedding is None:
                 raise RequiredError(f"{step.place_in_recipe} compares texts: it needs `[embedding]` with a `model`")

@@ -59,6 +59,6 @@ def _settings_table(settings: Sequence[str]) -> dict[str, Any]:
             raise InvalidError(f"`{text}`: write a setting as KEY=VALUE, as `rounds=8`")
         inner = table.setdefault(names[0], {}) if len(names) == 2 else table
         if not isinstance(inner, dict):
-            raise InvalidError(f"`{text}`: `{names[0]}` is a parameter, too")
+            raise InvalidError(f"`{text}`: `{names[0]}` has a value of its own already: give one of the two")
         inner[names[-1]] = documents.toml_value(value)
     return table

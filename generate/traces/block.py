@@ -25,8 +25,8 @@ GROUP = ("example_id", "pool", "action", "parent_id")
 READ = ("trace_id", *GROUP, "sample_index", "text", "reasoning", "answer", "finish_reason")
 """The columns of traces that signals read; recorded log-probabilities are read only by those that need them."""
 ORDER = (*GROUP, "sample_index", "trace_id")
-NO_TEXT = "the log has no text of it"
-NO_TEXT_OF_ANOTHER = "the log has no text of a trace that it competes with"
+NO_TEXT = "the log has no text of the trace"
+NO_TEXT_OF_ANOTHER = "the log has no text of another trace in its group"
 
 
 class Texts(Enum):

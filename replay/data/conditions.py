@@ -106,15 +106,15 @@ def refuse_overlap(
     both = development.filter(development.is_in(reported.implode()))
     if not both.is_empty():
         raise LeakageError(
-            f"{_key_name(key)} ({condition}) holds on {len(both):,} of {whom}, such as `{both[0]}`: "
-            f"no result may be reported on rows that it was fitted or chosen on; {advice}"
+            f"{_key_name(key)} ({condition}) selects {len(both):,} of {whom}, such as `{both[0]}`: "
+            f"no result may be reported on rows that were used to fit or choose; {advice}"
         )
     clusters = _clusters_of_examples(log, development)
     shared = clusters.filter(clusters.is_in(_clusters_of_examples(log, reported).implode()))
     if not shared.is_empty():
         raise LeakageError(
             f"{_key_name(key)} ({condition}) shares {len(shared):,} clusters with {whom}, such as `{shared[0]}`: "
-            "examples of a cluster are alike, so no result may be reported on a cluster that it was fitted on; split "
+            "examples of a cluster are alike, so no result may be reported on a cluster that was used to fit; split "
             "by `cluster`"
         )
 

@@ -80,10 +80,10 @@ class Contents:
     def reason_to_keep_order(self, pool: str) -> str:
         """Why the traces of a pool must keep their order, in words."""
         if pool in self.stopped:
-            return "was stopped by a rule of its loop (`stopped`), so it is replayed whole"
+            return "was stopped by a rule of its loop (`stopped`) and is replayed whole"
         if pool in self.whole:
             return "has no prefixes (`prefix: false`)"
-        return "has positions, which keep their order" if pool in self.positioned else "has one order (`ordered`)"
+        return "has `position`s, which give an order" if pool in self.positioned else "has one order (`ordered`)"
 
     def require_pool(self, pool: str) -> None:
         require_known(pool, self.pools, f"the log has no pool `{pool}` of first attempts")

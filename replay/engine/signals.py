@@ -129,7 +129,7 @@ class _BaseSignalInput(GateInput, source="signal"):
         return SIGNALS[self.name].of_votes
 
     def require_in_file(self) -> None:
-        require_known(self.name, SERVABLE, f"a gate file reads no signal {quote(self.name)}")
+        require_known(self.name, SERVABLE, f"a gate file can't read the signal {quote(self.name)}")
 
     def needs(self, slices: Collection[str]) -> Needs:
         return SIGNALS[self.name].needs(self.parameter)

@@ -124,7 +124,7 @@ def fit_gate(
     branches = replay_branches(tuned.plan, at.gated_policy(untuned, below).required_swept_gate)
     if branches.ids.to_list() != tuned.ids.to_list():
         raise UnsuitableError(
-            f"some examples of {argument('tune')} are partial in one of the two branches; leave them out"
+            f"some examples of {argument('tune')} lack what one of the two branches needs: leave them out"
         )
     table = threshold_means(replace(branches, signal=scores))
     calibrated = calibration(scores, tuned.repair)
@@ -155,7 +155,7 @@ def _check_settings(
     elif on is None:
         raise RequiredError(f"name the examples to fit on with {argument('on')}, such as \"split = 'train'\"")
     elif below:
-        raise ConflictError(f"{argument('below')} needs a gate of kind `score`; a fitted gate is high where it helps")
+        raise ConflictError(f"{argument('below')} needs a gate of kind `score`: fitted scores are high for repairs")
     if (tune is None) == (n_folds is None):
         raise RequiredError(
             f"name the examples on which the threshold is chosen with {argument('tune')}, such as \"split = 'dev'\", "
@@ -186,7 +186,7 @@ def _check_classes(repair: np.ndarray, where: str, least: int) -> None:
     fixes, count = int((repair > 0).sum()), len(repair)
     text = f"{where}: {counted(count, 'example')} with a judged revision, {_repairs_text(repair)}"
     if fixes == 0 or (repair >= 1).all():
-        raise UnsuitableError(f"{text}, so they are of one class: take others")
+        raise UnsuitableError(f"{text}, so all are repaired or none is: take others")
     if fixes < least:
         raise EmptyError(f"{text}; at least {least} are needed: take more")
 

@@ -221,7 +221,7 @@ NEAR = 0.9
 TRUNCATION, NEAR_LIMIT, COMPLETED = "truncation only", "near limit", "completed only"
 RULES = {
     TRUNCATION: "where the base attempt was cut off",
-    NEAR_LIMIT: f"where it used {100 * NEAR:g} % of its tokens, or a finalizer",
+    NEAR_LIMIT: f"where the base attempt used {100 * NEAR:g} % of its token limit, or a finalizer",
     COMPLETED: "where the fitted gate fires and the base attempt was not cut off",
 }
 """Rules without a model, and the fitted gate on completed attempts alone: where each acts, in words."""

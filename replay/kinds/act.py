@@ -89,7 +89,7 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
             "served",
             f"no trace in pool `{self.base}`",
             f"no revision by `{self.action}` of pool `{self.base}`{which}",
-            f"pool `{self.base}` has fewer traces than `{self.action}` read, or is replayed whole",
+            f"pool `{self.base}` has fewer traces than revisions `{self.action}` read, or is replayed whole",
         )
         reason = self._partial_reasons(base, revised)
         outcome = mean_outcome(block, [(name, n) for n in numbers], realizations, reason, reasons)

@@ -421,8 +421,8 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         claims = "a claim was" if self.patience == 1 else f"{self.patience} claims were"
         return {
             "rule": f"{claims} refuted",
-            "cap": "no claim that it follows is left",
-            "exhausted": "the log ends before its caps",
+            "cap": "the policy follows no further claim",
+            "exhausted": "the log ends before the policy's caps",
         }.get(ending, ending)
 
     def paid_rows(self, on: Evaluator) -> pl.DataFrame:
@@ -476,7 +476,7 @@ class BestBuzz(Buzz, kind="best buzz"):
         plain = Buzz(name=self.name)
         for key in ("max_claims", "max_rounds", "confidence", "revisions", "patience", "words_per_second", "to_end"):
             if getattr(self, key) != getattr(plain, key):
-                raise self.refusal(f"`{key}` is no key of kind `{self.kind}`, which sees what comes", ConflictError)
+                raise self.refusal(f"`{key}` is no key of kind `{self.kind}`, which sees the whole log", ConflictError)
 
     @property
     def diagnostic(self) -> str:

@@ -234,7 +234,7 @@ class _BestExpectedAction(_BestAction, single=False, together=True):
 
 
 class _MatchedRate(
-    _OracleRule, matched=True, sees_all=True, says="whether it intervenes depends on all examples of a run"
+    _OracleRule, matched=True, sees_all=True, says="whether the policy intervenes depends on all examples of a run"
 ):
     """`then` on the examples that gain most from it; every example must be covered by both policies."""
 
@@ -489,7 +489,7 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
 
     def ending_text(self, ending: str) -> str:
         if self.expected:
-            return f"some right trace among {self.max_traces} of the pool, over all orders; these are paid"
+            return f"whether {self.max_traces} traces of the pool hold a right one, over all orders; all are paid"
         return self.oracle_rule.says
 
     def averaged_rows_text(self, on: Evaluator, rows: int) -> str:

@@ -245,7 +245,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             yield f"its stop reads verifier `{stop.named_verifier}`, and the policy `{self.verifier}`: give one of them"
         if self.makes_verifications and self.verifier is None:
             reader = next(what for what, part in self.rules_by_label.items() if SCORES in part.reads)
-            yield f"its {reader} reads scores, so it needs a `verifier`"
+            yield f"its {reader} reads scores: name a `verifier`"
         if order.verifies_later and not stop.between_verifications:
             why = "because the policy asks the stop after verifications and not after traces"
             yield f'`order = "{self.order}"` needs stop `none`, `margin` or a budget of verifications, {why}'
@@ -292,7 +292,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         if self.prior is not None and not self.order_rule.predicts:
             raise self.refusal('`prior` needs `order = "surrogate"`')
         if self.prior is not None and not self.features:
-            raise self.refusal("`prior` is fitted on `features`, so it needs some")
+            raise self.refusal("`prior` is fitted on `features`: name some")
         if self.calibration is not None and not self.stop.calibrates:
             raise self.refusal("`calibration` decides the margin, so it needs stop `margin`")
         if self.conformal is not None and (not self.answers_with_one_trace or not self.select_rule.by_score):
@@ -476,7 +476,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
     def explain(self, on: Evaluator, repetition: int) -> Iterator[ExplanationStage]:
         walks = self.walks()
         if not 0 <= repetition < len(walks):
-            raise InvalidError(f"{argument('repetition')} is {repetition}; the policy has {len(walks)}, from 0")
+            raise InvalidError(f"{argument('repetition')} is {repetition}; the policy has {len(walks)} orders, from 0")
         block, how = on.block, self.stop_conditions(on.block)
         exact = self.stop.verification_budget if self.expected else None
         if self.abandon is not None:

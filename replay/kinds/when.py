@@ -78,7 +78,7 @@ class When(Policy, kind="when", inner=("base", "then")):
             signal = None if one.signal is None else SIGNALS[one.signal]
             if signal is not None and signal.last_step and not self.base.last_step:
                 raise self.refusal(
-                    f"signal `{one.signal}` is of a `sample` base's last step, not of a `{self.base.kind}`"
+                    f"signal `{one.signal}` reads the last step of a `sample` base; its base is a `{self.base.kind}`"
                 )
             if signal is not None and signal.verified and not self.base.makes_verifications:
                 raise self.refusal(f"signal `{one.signal}` reads verifier scores, and its `base` verifies nothing")
@@ -104,7 +104,7 @@ class When(Policy, kind="when", inner=("base", "then")):
     def required_swept_gate(self) -> SweptGate:
         """The policy itself, to be replayed at every threshold of its gate. Raises where the gate is a combined one."""
         if not isinstance(self.gate, Threshold):
-            raise self.refusal("it has a combined gate, and so no one threshold")
+            raise self.refusal("its gate combines several, so it has no one threshold: name a gate of one")
         one, key = self.gate, self.gate.without_value()
         return SweptGate(
             self,
@@ -257,11 +257,11 @@ class When(Policy, kind="when", inner=("base", "then")):
                     "holds": bool(alone[0]),
                 }
             )
-        text = "it fires: the answer is that of `then`" if fires[0] else "it does not fire: the base's answer is kept"
+        text = "the gate fires: `then` answers" if fires[0] else "the gate does not fire: the base answers"
         if len(rows) > 1:
             text += f" (fires where {self.gate.says})"
         if null[0] and any(row["value"] is None for row in rows):
-            text += "; the base has no answer, so what is not logged counts as firing"
+            text += "; the base has no answer, so the gate fires on what is not logged"
         yield ExplanationStage("the gate", pl.DataFrame(rows, schema_overrides={"value": pl.Float64}), text)
         for one in self.gate.all_thresholds():
             if one.file is not None:

@@ -275,7 +275,7 @@ def _check_classes(right: np.ndarray, where: str, lacking: Sequence[tuple[int, i
             "a state are all right or all wrong: take others, or `--places one`"
         )
     if not len(right):
-        raise EmptyError(f"{argument('train_on')} ({where}) holds on no judged trace that has an input: take others")
+        raise EmptyError(f"{argument('train_on')} ({where}) selects no judged trace that has an input: take others")
     if right.min() == right.max():
         label = "right" if right[0] else "wrong"
         raise UnsuitableError(f"all {len(right):,} traces of {argument('train_on')} ({where}) are {label}: take others")
@@ -325,7 +325,7 @@ def _notes_on_fit(dealt: _DealtFolds, scored: np.ndarray, share: float) -> Seque
             warning("rare_class", f"only {rarer:.1%} of the training rows are of {which} traces: too few to learn from")
         )
     if (traces.fold != NO_FOLD).any():
-        notes.append(note("inherited_folds", "its folds are those of the verifiers that it reads"))
+        notes.append(note("inherited_folds", "the folds are those of the verifiers among the inputs"))
     if dealt.lacking:
         places = ", ".join(f"{layer}:{token}" for layer, token in dealt.lacking[:MOST_NAMED])
         more = ", …" * (len(dealt.lacking) > MOST_NAMED)
@@ -341,11 +341,11 @@ def _notes_on_fit(dealt: _DealtFolds, scored: np.ndarray, share: float) -> Seque
     if some:
         count = counted(some, "trace")
         size = len(dealt.material.layer_token_places)
-        notes.append(note("some_places", f"{count} had states at only some of the {size} places"))
+        notes.append(note("some_places", f"{count} have states at only some of the {size} places"))
     lost = int((dealt.chosen & ~held).sum())
     if lost:
         what = "hidden states at these places" if STATES in settings.inputs else "inputs"
-        notes.append(note("without_inputs", f"{counted(lost, 'trace')} to train on had no {what}"))
+        notes.append(note("without_inputs", f"{counted(lost, 'trace')} to train on have no {what}: left out"))
     unscored = int((held & ~scored).sum())
     if unscored:
         notes.append(
@@ -372,7 +372,7 @@ def _assign_folds(traces: Traces, trained: np.ndarray, count: int, seed: int) ->
     free = np.array([group for group in groups if group not in inherited], np.int64)
     if len(groups) < max(count, 2):
         raise EmptyError(
-            f"{argument('train_on')} holds on {len(groups):,} questions, too few for {max(count, 2)} folds: take more"
+            f"{argument('train_on')} selects {len(groups):,} questions, too few for {max(count, 2)} folds: take more"
         )
     dealt = _folds_of_questions(traces, trained & np.isin(traces.group, free), count, seed) if len(free) else {}
     of_group = dealt | inherited

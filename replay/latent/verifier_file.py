@@ -76,7 +76,7 @@ class SavedVerifier(Checked):
         checked = [kind.check(model, f"models.{number}") for number, model in enumerate(self.models, start=1)]
         for _, width in checked:
             if width < least or (self.states is None and width > least):
-                raise MismatchError(f"a model reads {width:,} numbers, and its inputs are {least:,} at the least")
+                raise MismatchError(f"a model reads {width:,} numbers, and its inputs give at least {least:,}")
         return tuple((kind.scorer(model), width) for model, width in checked)
 
     def probabilities(self, rows: np.ndarray, place: tuple[int, int] | None = None) -> np.ndarray:

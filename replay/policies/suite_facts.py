@@ -383,7 +383,7 @@ def _score_ranges(
                 )
         else:
             places.setdefault(verifier, []).append(f"{count:,} of {examples:,} examples of pool `{pool}`")
-    cure = 'a policy of your own with `on_unscored = "skip"` goes on without the rest'
+    cure = 'a policy of your own with `on_unscored = "skip"` can use its other scores'
     left_out = [
         f"verifier `{verifier}`, which scored every answer on {', '.join(parts)}: {cure}"
         for verifier, parts in places.items()

@@ -146,7 +146,7 @@ def read_order(value: Any, keys: Collection[str]) -> str | Order:
     both = [field for field in fields(value) if field.name in keys]  # type: ignore[arg-type]
     for field in both:
         if field.default is MISSING or getattr(value, field.name) != field.default:
-            raise ConflictError(f"`{field.name}` of `order` is a key of the policy: give it there")
+            raise ConflictError(f"`{field.name}` of `order` is a key of the policy: write it in the policy")
     has_parameters = len(both) < len(_parameter_names(type(value)))
     return value if has_parameters or ORDERS.get(value.name) is not type(value) else value.name
 

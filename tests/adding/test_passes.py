@@ -277,7 +277,7 @@ def test_a_model_that_a_step_can_t_use_is_one_line(tmp_path: Path, models: Path)
         REWARD.replace('"orm"\nprompt', '"tiny"\nprompt'): "no trained classifier: train one with `thinkback fit`",
         REWARD.replace('"orm"\nprompt', '"nli"\nprompt'): "must say which of the model's 3 outputs is the score",
         REWARD.replace('prompt = "class.txt"', ""): "the model's folder keeps no prompt: name a file in `prompt`",
-        '[[features]]\nkind = "contradiction"\nmodel = "orm"\n': "none of its labels (`LABEL_0`) is one contradiction",
+        '[[features]]\nkind = "contradiction"\nmodel = "orm"\n': "`model` needs one label for contradiction",
         REWARD + "load_in_4bit = true\n": "the package `bitsandbytes` is not installed",
     }
     for text, message in cases.items():

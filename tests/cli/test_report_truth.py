@@ -245,9 +245,9 @@ SENTENCES: tuple[tuple[str, Callable[[Known, str, re.Match[str]], None]], ...] =
     (rf"From `([^`]+)`, accuracy {PERCENT}, to `([^`]+)`, accuracy {PERCENT}: {POINTS}, for {NUMBER} (.*)instead of "
      rf"{NUMBER}\.", gain),
     (r"No cheaper policy is shown to be within 1 point of `([^`]+)`\.", of_baseline),
-    (r"By estimates alone none is either: .*", always),
-    (rf"By estimates alone it would be `([^`]+)`, {POINTS}, for {NUMBER} (.*)instead of {NUMBER} \({NUMBER} % less\)"
-     r", which is not shown to be; .*", estimated),
+    (r"By estimates alone no cheaper policy is within .* either: .*", always),
+    (rf"By estimates alone the cheapest is `([^`]+)`, {POINTS}, for {NUMBER} (.*)instead of {NUMBER} "
+     rf"\({NUMBER} % less\), which is not shown; .*", estimated),
     (rf"The cheapest that is shown to be within 1 point of `([^`]+)` is `([^`]+)`: {NUMBER} points, at least "
      rf"{NUMBER}.*", shown_cheapest),
     (r"`([^`]+)` has the fewest ([\w ]+): no policy is cheaper\.", cheapest),

@@ -160,7 +160,7 @@ def _add_signals(
 
     plan = make_add_plan(load_additions(recipe, settings), on, _parse_shard(shard), limit)
     for step in plan.idle:
-        console.say(f"{step.name} is for {listed(step.dataset)}, of which {on} has nothing")
+        console.say(f"{step.name} is for {listed(step.dataset)}, of which {on} has no examples")
     if dry_run:
         _print_remaining_work(plan)
         return

@@ -23,7 +23,7 @@ def merge(logs: list[str], out: Path, name: str | None = None, compression: int 
         if not dropped:
             continue
         strays, total = report.strays[table], f"{table}: {counted(dropped, 'row')} dropped"
-        keys = "an earlier log has the keys"
+        keys = "an earlier log has the same keys"
         other = (
             "an earlier log has another trace under the trace's id or in its place (example, pool, index), with"
             " another answer, verdict, text, model or number of tokens"

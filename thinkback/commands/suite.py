@@ -34,4 +34,4 @@ def check(file: Path, log: str | None = None, rules: Path | None = None, where: 
         console.complain(note.text)
     console.say(f"{text}.")
     if checked.examples is not None:
-        console.say("Whether pools have traces enough, a replay tells.")
+        console.say("A replay tells whether pools have enough traces.")

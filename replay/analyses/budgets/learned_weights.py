@@ -65,7 +65,7 @@ def _has_all_surrogate_inputs(walked: Trajectory, policy: Sample) -> np.ndarray:
         raise policy.refusal(f"a score or a feature that its surrogate reads is missing on all {len(read):,} examples")
     if lacking:
         warnings.warn(
-            f"policy `{policy.name}`: {lacking:,} of {len(read):,} examples are left out: a score or a "
+            f"policy `{policy.name}`: {lacking:,} of {len(read):,} examples are left out: they lack a score or a "
             "feature that the surrogate reads",
             stacklevel=3,
         )

@@ -249,10 +249,10 @@ def plan(
     pair = fit_policies(opened_log, contents, pair, examples.frame["example_id"], measure)
     for one in pair:
         if not one.answers:
-            raise UnsuitableError(f"policy `{one.name}` has no answer, and questions are planned for accuracy alone")
+            raise UnsuitableError(f"policy `{one.name}` has no answer, so no accuracy to plan for: name another")
         if one.example_ranking is not None:
             raise UnsuitableError(
-                f"policy `{one.name}` ranks all examples of a run, so that no difference is of one question alone"
+                f"policy `{one.name}` ranks all examples of a run, so its questions depend on each other: name another"
             )
     priced = (file.prices if prices is None else load_prices(prices)) or logged_prices(opened_log)
     replay_plan = ReplayPlan(opened_log, contents, examples, measure, priced, None)

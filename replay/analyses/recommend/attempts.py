@@ -111,8 +111,8 @@ def budget_pools(
     candidates = [pool for pool in higher if pool not in votes and heat[pool] == heat[base]]
     others = sorted(set(higher) - set(candidates))
     note = (
-        f"no initial budgets: {listed(others)}, with a higher token limit but sampled as votes or at another "
-        "temperature; name them with `budgets`"
+        f"no initial budgets are compared: {listed(others)} with a higher token limit are votes or of another "
+        "temperature; to compare them, name them with `budgets`"
     )
     return sort_by_token_limit(candidates), [remark("no_budgets", note)] if others else []
 

@@ -219,7 +219,7 @@ class _PairedEvidence:
             ]  # fmt: skip
             holds = not_worse and cheaper and no_loss and not failed
             if failed:
-                sentence += f". A cheaper budget is shown only where dearer ones are, and `{failed}` is not"
+                sentence += f". Budgets are tested from the dearest on until one fails, as `{failed}` does"
             yield _ComparisonEvidence(TUNE, name, f"{sentence}.", holds, _most_questions_needed(needs))
             if not holds and spent[name] < tested:
                 failed = failed or name
@@ -374,7 +374,7 @@ class _PairedEvidence:
             text = f"No cheaper one of them is shown to be within {self._margin_text()} of the best, `{best}`."
         if likely is not None and likely != cheapest:
             text += (
-                f" By estimates alone it would be `{likely}` ({cost[likely]:,.0f} tokens), which is not shown to be."
+                f" By estimates alone the cheapest would be `{likely}` ({cost[likely]:,.0f} tokens); that is not shown."
             )
         return cheapest, text
 
@@ -490,7 +490,7 @@ def _interval_text(interval: PairedInterval, scale: float, decimals: int) -> str
 
 COLUMNS = ("correct", "fix", "flip", "total_tokens")
 NAMED = "names of policies, or one"
-NO_BUDGET = "No longer pool is compared, so no budget could be judged."
+NO_BUDGET = "No pool with a higher token limit is compared, so no budget is judged."
 
 
 @dataclass(frozen=True)
@@ -657,6 +657,6 @@ def decide_from_outcomes(
             f"{100 * POWER:g} % power ({for_what})."
         )
     else:
-        sentences.append(f"{n:,} {do}, and no difference points to a decision that more would make.")
+        sentences.append(f"{n:,} {do}, nor would more if the differences stay as they are.")
     number, ends = (None, None) if needed is None else (needed.number, (needed.low, needed.high))
     return Recommendation(verdict, tuple(sentences), disable, number, ends, tuple(evidence), candidates, within)

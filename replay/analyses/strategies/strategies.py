@@ -120,7 +120,7 @@ class Strategies:
     def self_correction_strategy(self, verifier: str | np.ndarray) -> ConditionalStrategy:
         """The probe, and its revision where it is doubted. Raises ThinkbackError where the log has no revision."""
         if self.corrected is None:
-            raise RequiredError("no revision of the probe was read; name an action of the log")
+            raise RequiredError("no revision of the first attempts was read: name an `action` of the log")
         return ConditionalStrategy(
             self._verifier_score(verifier), self._required_probe_correctness(), self.corrected[:, None], np.array([1])
         )
@@ -140,7 +140,7 @@ class Strategies:
 
     def _required_probe_correctness(self) -> np.ndarray:
         if self.probe is None:
-            raise RequiredError("no probe was read; name a pool with one attempt for each example")
+            raise RequiredError("no first attempts were read: name their pool as `probe`")
         return self.probe
 
     def _verifier_score(self, verifier: str | np.ndarray) -> np.ndarray:
@@ -148,7 +148,7 @@ class Strategies:
             return verifier
         known = self.scores or {}
         if verifier not in known:
-            raise UnknownError(f"verifier `{verifier}` did not score the probes; known: {listed(sorted(known))}")
+            raise UnknownError(f"verifier `{verifier}` scored no first attempts; known: {listed(sorted(known))}")
         return known[verifier]
 
 
@@ -193,7 +193,7 @@ def strategies(
     if probe is not None:
         contents.require_pool(probe)
         if probe == pool:
-            raise ConflictError(f"pool `{pool}` is both the probe and the sampled pool: name two pools")
+            raise ConflictError(f"pool `{pool}` is both `probe` and the sampled pool: name two pools")
     verifier_names = [verifiers] if isinstance(verifiers, str) else verifiers
     for verifier in verifier_names or ():
         contents.require_verifier(verifier)
@@ -328,7 +328,7 @@ def _left_out_parts(reader: _StrategyReader, share: Mapping[Strategy, float], na
     Raises ThinkbackError where the probe lacks the score of a verifier that the caller named.
     """
     if reader.probe is None:
-        yield "conditional strategies", "the log has no pool of single attempts for a probe"
+        yield "conditional strategies", "the log has no pool of single first attempts to begin with"
     elif Strategy(CORRECTED) not in reader.policies:
         yield CORRECTED, f"the log has no revision of the first trace of `{reader.probe}`"
     for name in reader.verifiers:

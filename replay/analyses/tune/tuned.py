@@ -100,7 +100,7 @@ def _estimated_choice_sentence(tuned: TuningResult) -> str | None:
     """A sentence on the choice by estimates alone: it promises nothing, and how many questions would show more."""
     if tuned.estimated is None:
         return None
-    text = f"By estimates alone it would be `{tuned.estimated.policy}`, which is not shown to keep to it"
+    text = f"By estimates alone the choice would be `{tuned.estimated.policy}`, which is not shown to keep to the goal"
     questions = tuned.estimated.questions
     return f"{text}." if questions is None else f"{text}; {questions.number_text} would."
 

@@ -132,7 +132,7 @@ def _settings_notes(sides: Sequence[_ComparedResult]) -> Iterator[Note]:
     for name in ("level", "method", "resamples", "seed"):
         one, other = (of[name] for of in (settings[0], settings[-1]))
         if one != other:
-            yield note("first_settings", f"`{name}` is that of the first result, {one}; the second has {other}")
+            yield note("first_settings", f"`{name}` is taken from the first result, {one}; the second has {other}")
 
 
 def _check_same_settings(sides: Sequence[_ComparedResult], ids: pl.Series) -> None:

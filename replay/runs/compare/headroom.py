@@ -141,7 +141,7 @@ class Headroom:
                     "stopping, one is, but it paid for none; selection, it paid for one and answered something else."
                 )
         else:
-            yield "Saved without the parts of the gap: replay again, and save it with `headroom=True`."
+            yield "The result was saved without the parts of the gap: replay again, and save it with `headroom=True`."
 
 
 def _gap_parts_by_block(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:

@@ -44,10 +44,10 @@ TWO_RUNS = 2**0.5
 FEW_VARIED = 20
 """Limits are marked where fewer questions than this vary between samples."""
 FEWEST_VARIED, ROUNDING = 2, 1e-12
-ONE_ORDER = "it takes the logged order: give it `expected = true` or `orders`"
-NO_ANSWER, NO_SAMPLES = "it gives no answer", "what it reads are no samples of a question"
-FEW_TRACES = "some question has no trace more than it takes"
-WHOLE = "its pool depends on how many traces there were"
+ONE_ORDER = "a policy in the logged order needs `expected = true` or `orders`"
+NO_ANSWER, NO_SAMPLES = "a policy gives no answer", "a policy reads rows that are no samples of a question"
+FEW_TRACES = "a policy takes all traces of some question"
+WHOLE = "a policy's pool depends on how many traces there were"
 ALIKE = "hardly any question's samples make a difference"
 MANY = f"there are more than {MOST_PAIRED:,} policies: name some"
 NOT_SAVED = "the result lacks these questions: replay with `--questions fixed`, or save it with `questions=True`"
@@ -149,7 +149,7 @@ class SameQuestions:
         marked = any("†" in cell.mark for row in rows for cell in row[1:] if isinstance(cell, IntervalCell))
         below = [
             *([AGAIN.format(100 * self.level)] if len(rows) > sum(map(len, whys.values())) else []),
-            *(f"No interval of {len(names)} of {len(rows)}: {why}." for why, names in whys.items()),
+            *(f"No interval of {len(names)} of {len(rows)} rows: {why}." for why, names in whys.items()),
             *([f"†: fewer than {FEW_VARIED} questions whose samples make a difference."] if marked else []),
         ]
         if baseline:

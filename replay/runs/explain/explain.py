@@ -154,7 +154,7 @@ def _policy_in_run(
     ids = examples.frame["example_id"]
     if example not in ids:
         _check_known(log, example)
-        raise EmptyError(f"{argument('where')} leaves out `{example}`: it is not among those where {where}")
+        raise EmptyError(f"{argument('where')} leaves out example `{example}`: it takes those where {where}")
     policies = fit_policies(log, contents, policies, ids, file.measure)
     plain = replace(next(policy for policy in policies if policy.name == chosen.name), against=None)
     if plain.example_ranking is None:
@@ -320,7 +320,7 @@ _STEPS = {
     "abandoned": pl.Boolean, "score": pl.Float64, "unscored": pl.String, "tokens": pl.Float64, "chosen": pl.Boolean,
 }  # fmt: skip
 SEVERAL = "no single path was saved: the outcome is a mean over several"
-IN_LOG = "the rows that it paid are in the log: explain it from there"
+IN_LOG = "the rows that the policy paid are in the log: explain from the log"
 NO_TEXTS = "texts     none: the result was saved without them"
 TEXT_SCHEMA = {"slice": pl.String, "sample": pl.Int64, "trace_id": pl.String, "text": pl.String}
 

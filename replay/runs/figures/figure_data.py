@@ -281,7 +281,7 @@ def headroom_data(request: FigureRequest) -> FigureData:
             )
         )
     if not bars:
-        raise EmptyError("no policy that is shown has parts of a gap")
+        raise EmptyError("no policy that is shown has a gap by generation, stopping and selection")
     end_notes = []
     if room.baseline is not None:
         end_notes = [f"headroom: from {called[room.baseline]} (0) to {called[room.oracle]} (100)"]

@@ -74,7 +74,7 @@ def scores_data(request: FigureRequest) -> FigureData:
         if number == 0 or (number < len(read) and len(panels) <= PANELS):
             drawn = len(panels)
     drawn = len(panels) if request.policies else min(drawn, PANELS)
-    remarks = [whose, "AUC: how often a right one scores above a wrong one"]
+    remarks = [whose, "AUC: how often a right trace scores above a wrong one"]
     return FigureData(
         pl.concat(frames),
         fitting_rows_drawer(

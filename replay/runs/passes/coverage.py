@@ -341,7 +341,7 @@ def _note_baseline(
     text = ""
     if accuracies is not None:
         first, here = (f"{value:.1%}" for value in accuracies)
-        text = f"; it is right on {first} of the first and on {here} of the second"
+        text = f"; `{name}` is right on {first} of the former and on {here} of the latter"
     yield note(
         BASELINE_SET,
         f"the log covers {counted(covered, 'example')} for the baseline `{name}`, and its numbers are of {shared_n:,}: "
@@ -366,8 +366,8 @@ def notes_on_unlike_tokens(models: Collection[str], cost: OutcomeColumn, priced:
         cure = ": give `--prices`, or `[prices]` in the policy file, to compare what policies cost"
         yield warning(
             UNLIKE_TOKENS,
-            f"the cost counts {cost.cost_name} of {listed(sorted(models), MAX_NAMED)}, and tokens of unlike models are "
-            f"not one currency{'' if priced else cure}",
+            f"the cost counts {cost.cost_name} of {listed(sorted(models), MAX_NAMED)}, and tokens of unlike models "
+            f"need not cost the same{'' if priced else cure}",
         )
 
 

@@ -49,8 +49,8 @@ def with_strata(
         cluster = str(crossing.sort()[0])[1:]
         text = f"cluster `{cluster}` has examples of more than one `{column}`"
         if is_requested:
-            raise ConflictError(f"{text}, so these are no {argument('strata')}: give it another column, or `{NONE}`")
-        return examples, (note("no_strata", f"{text}: examples are resampled as if all were of one"),)
+            raise ConflictError(f"{text}, so it can't be {argument('strata')}: name another column, or `{NONE}`")
+        return examples, (note("no_strata", f"{text}: examples are resampled as if all had the same"),)
     single = names.n_unique() == 1 and is_requested
     text = f"all examples have the same `{column}`, `{names[0]}`, so strata by it change nothing" if single else ""
     return replace(

@@ -290,7 +290,7 @@ class Result(Findings):
         """The source for further passes over the log. ThinkbackError where the log is gone or has changed."""
         if self.source is None or self._unchanged_log() is None:
             address = self.provenance["log"]["address"]
-            raise NotFoundError(f"the log `{address}` is not there or is another by now: replay again")
+            raise NotFoundError(f"the log `{address}` is missing or has changed: replay again")
         return self.source
 
     @checks_arguments()

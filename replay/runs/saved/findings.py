@@ -396,7 +396,7 @@ def _no_log_error(result: Findings, table: str) -> ThinkbackError:
     where = " (looked for from the working directory and from the folders above the result)"
     looked = where if result.source is None and _is_relative(address) else ""
     return UnsuitableError(
-        f"`{table}` is a table of the log `{address}`, which is not there or is another by now{looked}: "
+        f"`{table}` is a table of the log `{address}`, which is missing or has changed{looked}: "
         "query the result's own tables, or replay again"
     )
 
@@ -405,8 +405,8 @@ def _no_traces_error(result: Findings, view: str) -> ThinkbackError:
     """The error that the result was saved without the part by trace."""
     if result.source is None:
         return UnsuitableError(f"`{view}`: {WITHOUT.format(part='traces')}")
-    how = "save it with `traces=True`, and load it"
-    return UnsuitableError(f"`{view}` is a table of results that were saved with their part by trace: {how}")
+    how = "save this one with `traces=True`, and load it"
+    return UnsuitableError(f"`{view}` is a table of a result that was saved with its traces: {how}")
 
 
 def _outcomes_file(result: Findings) -> Path:

@@ -348,7 +348,7 @@ def _findings_fields(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str
     )
     groups, places = {}, list(example_groups(frames["examples"], known.by))
     if len(places) != len(known.groups):
-        raise FormatError(f"{where} has {len(known.groups):,} groups, and its examples make {len(places):,}")
+        raise FormatError(f"{where} has {len(known.groups):,} groups, its examples make {len(places):,}: replay again")
     for (group, texts, _), statistics in zip(places, known.groups, strict=True):
         conditions = [pl.col(name).eq_missing(pl.lit(text)) for name, text in zip(known.by, texts, strict=True)]
         by_group = {

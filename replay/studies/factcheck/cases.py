@@ -127,7 +127,7 @@ def _case_markdown(dataset: str, case: Case) -> Iterator[str]:
     ending = f" ({case.ending})" if case.ending else ""
     stops = f"{case.stopping} ends after {case.used} of {counted(case.cap, 'trace')}{ending}"
     yield f"- {stops}; margin then: {_number_or_dash(case.margin)}"
-    yield f"- best score: {_number_or_dash(case.best)}; the rule holds on {counted(case.claims, 'claim')}"
+    yield f"- best score: {_number_or_dash(case.best)}; the rule fits {counted(case.claims, 'claim')}"
     yield ""
     yield "| trace | answer |  | score | margin after it |"
     yield "| --: | :-- | :-- | --: | --: |"

@@ -109,7 +109,7 @@ def _coverage_rows(study: Study) -> Iterator[Row]:
 
 def _dropped_variant_notes(study: Study) -> Iterator[str]:
     if study.variants.coverage:
-        yield "conformal: of the whole pool, so that every label which some trace gives has a score"
+        yield "conformal sets are of the whole pool, so that every label which a trace gives has a score"
     yield from study.variants.missing
     if study.variants.result is not None:
         yield from (f"{name}: {why}" for name, why in study.variants.result.dropped.items())

@@ -112,7 +112,7 @@ def mismatch_notes(study: Study, number: str, columns: Collection[str]) -> Itera
             yield remark("published_verifier", text)
     if not TOTALS.isdisjoint(columns) and study.has_other_claims(number):
         ours = " or ".join(f"{n:,}" for n in sorted({methods.n for methods in study.table_runs(number)} - {0}))
-        text = f"published totals cover {published_claims(numbers):,} claims, these of {ours}: no differences"
+        text = f"published totals cover {published_claims(numbers):,} claims, this table {ours}: no differences"
         yield remark("published_totals", text)
     if number not in WITH_CAPS and study.setting.cap != CAP:
         text = f"published: with {CAP} traces a claim at most, here with {study.setting.cap}"

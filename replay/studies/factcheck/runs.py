@@ -234,7 +234,7 @@ def label_spaces(claims: pl.DataFrame, study: str) -> dict[str, tuple[str, ...]]
         labelled = label_rows.filter(pl.col("labels").list.len() > 0)["dataset"].unique().sort().to_list()
         raise UnsuitableError(
             f"{study} needs claims that share one label space in each data set, and the log has "
-            f'{len(spaces)} (none counts as one): choose claims with {argument("where")}, such as "dataset = '
+            f'{len(spaces)} (no labels count as one): choose claims with {argument("where")}, such as "dataset = '
             f"'{labelled[0]}'\""
         )
     return {dataset: tuple(labels) for dataset, labels in label_rows.iter_rows()}
@@ -441,7 +441,7 @@ class MethodOfRun:
 
 def claims_notes(log: Log, reported: int, total: int, dev: str | None) -> Iterator[Note]:
     """Yields notes on how many claims are reported, and how many are learnt from instead."""
-    of = "" if reported == total else f" of the {total:,} that are asked about"
+    of = "" if reported == total else f" of the {total:,} that are named"
     yield note("claims", f"{reported:,} claims{of} are reported")
     if dev is not None:
         learnt = len(ids_where(log, dev, "dev"))

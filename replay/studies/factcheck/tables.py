@@ -400,7 +400,7 @@ APPENDIX = (
             intervals("Method − exhaustive, points", "gain_pp", signed=True),
         ), _bucket_rows, (
             "percent; exhaustive best-of-N is judged on the claims of each row",
-            "by attempts: claims with as many traces, those without a label among them",
+            "by attempts: claims with as many traces, also those without a label",
         ), "Dataset", "B.1",
     ),
     Sheet(

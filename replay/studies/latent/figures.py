@@ -102,7 +102,7 @@ def _conditional_vote_panels(study: LatentStudy) -> list[Panel]:
             "conditional majority", tuple(exact.samples[at]), tuple(intervals.estimate[at]), tuple(intervals.low[at]),
             tuple(intervals.high[at]),
         )  # fmt: skip
-        name = f"score below {threshold:.3g}: {100 * exact.fired[at]:.0f} % of the probes"
+        name = f"score below {threshold:.3g}: {100 * exact.fired[at]:.0f} % of first attempts"
         panels.append((name.replace("-", "−"), [one for one in (majority, line) if one is not None]))
     return panels
 

@@ -49,7 +49,7 @@ def ablation_notes(
     yield f"classifiers of one place each: fitted on {trained:,} traces of `{pool}`, measured on {measured:,}"
     count = len(main.places)
     width = _auc_interval_width(main, table, level) if left_out or len(few) < count else ""
-    text = f"where many are fitted, of {len(few)} of {count} places: "
+    text = f"where many classifiers are fitted, those of {len(few)} of {count} places: "
     if len(few) == count:
         yield f"{text}all"
     else:
@@ -58,8 +58,8 @@ def ablation_notes(
         yield remark("places_left_out", f"{text}; the interval of their AUC is {less} wide, that of all places {width}")
     if left_out:
         text = (
-            f"{left_out:,} further traces are left out, whole questions by the seed (`--most 0` takes all); with these "
-            f"the interval of the AUC of all places together is {width} wide"
+            f"{left_out:,} further traces are left out, whole questions by the seed (`--most 0` takes all); without "
+            f"them the interval of the AUC of all places together is {width} wide"
         )
         yield remark("traces_left_out", text)
 

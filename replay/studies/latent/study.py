@@ -371,7 +371,7 @@ def _with_scored_samples(study: LatentStudy, pool_strategies: Strategies, verifi
         return replace(study, missing={**study.missing, SELECTING: str(error)})
     if not any(one.verifier == verifier for one in scored.plain):
         return study
-    text = f"`{verifier}` scored the first {first} samples of `{source.pool}`, so they use these alone"
+    text = f"`{verifier}` scored the first {first} samples of `{source.pool}`, so its strategies use these alone"
     return replace(study, scored=scored, missing={**study.missing, SELECTING: remark(SCORED_SAMPLES, text)})
 
 
@@ -450,7 +450,7 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
     )
     placed = _placed_traces_of_all_datasets(study, every) if study.states else None
     if placed is None:
-        why = f"no model's hidden states of the traces to train on and to report of {study.dataset} are in the log"
+        why = f"no model has hidden states of traces of {study.dataset} both to train on and to report"
         missing |= dict.fromkeys(FITTED, why)
         return replace(on_votes, suffixes=tuple(_suffix_aucs(study, study.main.pool, None, None)))
     level = study.setting.settings.level
@@ -552,7 +552,7 @@ def _transfer_aucs(
     parts = {name: at_pool & placed.has_value("dataset", name) for name in names}
     parts = {name: part for name, part in parts.items() if part.any()}
     if len(parts) < 2:
-        missing[TRANSFER] = "no model's hidden states are of two data sets (in one pool)"
+        missing[TRANSFER] = "no model has hidden states of two data sets in one pool"
     areas = place_probes.transfer_aucs(placed, parts, places, together=True)
     return {trained: area for (trained, at), area in areas.items() if at == study.dataset}
 
@@ -565,7 +565,7 @@ def _reader_aucs(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapp
         if in_pool is not None and in_pool.train.any() and not in_pool.train.all():
             by_model[name] = in_pool
     if len(by_model) < 2:
-        missing[READERS] = f"no two models' hidden states are of the same traces of `{pool}`"
+        missing[READERS] = f"no two models have hidden states of the same traces of `{pool}`"
         return {}
     common = pl.concat([reader_traces.keys["trace_id"].to_frame() for reader_traces in by_model.values()])
     counts = common.group_by("trace_id").len().filter(pl.col("len") == len(by_model))["trace_id"]
@@ -592,7 +592,7 @@ def _model_aucs(study: LatentStudy, main: PlacedTraces, missing: dict[str, str])
     places = ends or [at for at, (at_layer, _) in enumerate(main.places) if at_layer == layer]
     kinds = ["xgboost", "logistic", "mlp"]
     if find_spec("torch") is None:
-        missing["the classifier swiglu"] = "it needs the package torch, which the extra `generate` brings"
+        missing["the classifier swiglu"] = "the classifier needs the package torch, which the extra `generate` brings"
     else:
         kinds.append("swiglu")
     yield from place_probes.auc_by_model_kind(

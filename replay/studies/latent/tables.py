@@ -382,8 +382,8 @@ CONDITIONAL = Sheet[LatentStudy](
     (TableColumn("believed from", Number(3), "threshold"),),
     _conditional_columns, _conditional_rows,
     (_notes_on_halves, _notes_on_best_pools,
-     "A probe that scores at least the threshold is the answer; else n further samples vote. The rows are the settings "
-     "of the front, where they were chosen, that doubt at least 5 % of the probes and believe at least 5 %. "
+     "A first attempt that scores at least the threshold is the answer; else n further samples vote. The rows are the "
+     "settings of the front, where they were chosen, that keep from 5 % to 95 % of the first attempts. "
      "Intervals hold for all of them at once. "
      "Beyond a coin: beyond the same numbers of samples for questions that are drawn at random."),
     "Data set", optional=True,

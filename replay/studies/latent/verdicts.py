@@ -435,7 +435,7 @@ def _auc_verdicts(pool: MeasuredPool, level: float) -> Iterator[Verdict]:
         yield Verdict(
             _VerdictQuestion.RANDOM,
             is_above(over_random),
-            against="a random pick of what is scored",
+            against="a random pick of scored traces",
             difference=over_random,
         )
     against = list(_rival_signals(pool))

@@ -31,14 +31,14 @@ CONTAINED, GRANULARITY = "gold is contained, not equal", "date of another granul
 LEVEL, TWO_RIGHT = "answer of another level", "two right answers"
 ERRORS = (CONTAINED, GRANULARITY, LEVEL, TWO_RIGHT, NO_CHAIN)
 RULES = {
-    MORE_GOLD: "all gold documents are among its first 10",
-    LESS_GOLD: "all gold documents are among its first 10",
+    MORE_GOLD: "all gold documents are among the first 10 of FAIR, not of SUNAR",
+    LESS_GOLD: "all gold documents are among the first 10 of SUNAR, not of FAIR",
     WRONG_MAJORITY: "the vote is wrong and some chain is right",
     CONTAINED: "the answer has gold in whole words and more beside it, by any verdict",
-    GRANULARITY: "wrong; one of gold and answer is a year, the other names a month or a day",
-    LEVEL: "wrong; gold contains the answer in whole words, or an earlier hop answered with it",
-    TWO_RIGHT: "wrong, of a question with several right answers",
-    NO_CHAIN: "wrong, as every chain is",
+    GRANULARITY: "the answer is wrong; of it and gold one is a year, the other names a month or a day",
+    LEVEL: "the answer is wrong; gold contains it in whole words, or an earlier hop gave it",
+    TWO_RIGHT: "the answer is wrong, and the question has several right ones",
+    NO_CHAIN: "the answer is wrong, as every chain is",
 }
 """What each rule means, of the answers of one way of selecting."""
 FIX = "a fix of the verifier"
@@ -316,7 +316,7 @@ def _case_markdown(dataset: str, case: Case) -> Iterator[str]:
     yield ""
     yield from (f"    {printable(line)}".rstrip() for line in case.question.split("\n"))
     yield ""
-    yield f"- gold: {markdown_cell(case.gold or '–')}; the rule holds on {case.frequency()}"
+    yield f"- gold: {markdown_cell(case.gold or '–')}; the rule fits {case.frequency()}"
     yield ""
     ranked = any(", document " in line.source for line in case.lines)
     yield "| source | document |  | read in |" if ranked else "| source | answer |  |"

@@ -383,7 +383,7 @@ def _document_rows(study: MultihopStudy, kind: str) -> Iterator[Row]:
 
 def _question_lines(study: MultihopStudy, kind: str) -> list[str]:
     cases = (case for case in study.cases.cases if case.kind == kind and case.lines)
-    return [f"`{case.example}`: {case.question} The rule holds on {case.frequency()}." for case in cases]
+    return [f"`{case.example}`: {case.question} The rule fits {case.frequency()}." for case in cases]
 
 
 def _documents_sheet(name: str, number: str, kind: str) -> Sheet[MultihopStudy]:

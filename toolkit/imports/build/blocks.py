@@ -90,7 +90,7 @@ def _check_rows(plan: ImportMapping, files: SourceList, read: int, opened: int, 
     if not read:
         raise EmptyError(f"the source holds no rows: {files.names_text}")
     if opened and not used:
-        raise EmptyError(f"mapping `{plan.file}`: `where` holds on none of the {opened} rows")
+        raise EmptyError(f"mapping `{plan.file}`: `where` is true of none of the {opened} rows: change it")
 
 
 class _LooksAtOtherRows(Exception):

@@ -66,7 +66,7 @@ class _SettingsCure:
         share = f"{self.helped:,} of {self.tried:,} tried"
         text = f"`{self.settings}` would {f'read {share}' if self.reads else f'make {share} right'}"
         if self.reach is not None:
-            text += f" ({self.reach[0]:,} of {self.reach[1]:,} tried of all that is doubted)"
+            text += f" ({self.reach[0]:,} of {self.reach[1]:,} tried of all doubtful ones)"
         if self.harms:
             return f"{text}; it would make others wrong, so import these apart"
         return f"{text}; others need another setting, so import these apart" if self.elsewhere else text
@@ -361,7 +361,7 @@ class Readings(_ReadCounts):
             yield warning("doubtful_reading", f"{_doubt_text(doubt)}: {doubt.cure or self._advice}")
         if self.unnamed:
             more = counted(self.unnamed, "further data set")
-            yield warning("doubtful_reading", f"the same holds for {more} in a pool")
+            yield warning("doubtful_reading", f"answers are as doubtful in {more} of pools")
         if self.form:
             yield warning("other_form", f"some answers judged wrong are the gold in another form: {self.form}")
         if self.values.count:

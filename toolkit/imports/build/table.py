@@ -57,7 +57,7 @@ _NOTES = {
     "unread_gold": "{n} [example has|examples have] a gold in which `answers.read_gold` finds no answer:"
     " [it has|they have] none",
     "null_answers": "{n} [trace has|traces have] no readable answer (counted as wrong)",
-    "null_right": "the source calls {n} of these right; map `traces.opaque` to keep its verdicts",
+    "null_right": "the source calls {n} without a readable answer right; map `traces.opaque` to keep its verdicts",
     "veiled": "{n} [trace has|traces have] a verdict and no answer: opaque, so no votes and no margins",
     "by_conflict": "{n} [trace has an answer|traces have answers] that the source judged differently: `{how}`",
     "contested": "{n} [trace keeps|traces keep] a verdict that an equal answer does not have: contested, so no votes"

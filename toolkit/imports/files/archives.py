@@ -125,7 +125,7 @@ class Archive:
         self._file.seek(info.header_offset)
         mark, _, name, extra = _HEADER.unpack(self._file.read(_HEADER.size))
         if mark != b"PK\x03\x04":
-            raise zipfile.BadZipFile("a member's header is not where the directory says")
+            raise zipfile.BadZipFile("a file in it does not begin where its directory says")
         at = info.header_offset + _HEADER.size + name + extra
         end = at + info.compress_size
 

@@ -186,7 +186,7 @@ def _files_of_source(source: str, takes: Callable[[str], bool]) -> list[ListedFi
         files += _files_of_file(file, takes, there.named)
     if not files:
         among = counted(len(names), "file")
-        raise NotFoundError(f"source `{source}`: no name among {among} is that of a file of this format")
+        raise NotFoundError(f"source `{source}`: none of {among} has a name of this format")
     return files
 
 

@@ -237,7 +237,7 @@ def _type_object_fields(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     if not isinstance(held.dtype, pl.Struct):
         if held.null_count() < len(held):
             what = "numbers" if name == "features" else "an ending and token counts"
-            _raise_unfit(held, held.is_not_null(), name, f"it is an object of {what} in each row")
+            _raise_unfit(held, held.is_not_null(), name, f"it takes an object of {what} in each row")
         return rows.drop(name)
     for key in {"example_id", "trace_id"}.intersection(held.struct.fields) if name == "features" else ():
         raise ConflictError(f"column `features` of the rows has a field `{key}`, which names rows of a log: rename it")
@@ -297,9 +297,9 @@ def _raise_unfit(values: pl.Series, odd: pl.Series, name: str, advice: str) -> N
 def _check_verdicts(rows: pl.DataFrame) -> None:
     """Raises where an accept row changes the verdict or spends tokens, or a fix or flip contradicts the verdicts."""
     base, final, accepts = pl.col("base_correct"), pl.col("final_correct"), pl.col("action") == ACCEPT
-    _raise_first(rows, accepts & (final != base), "it accepts, and its `final_correct` differs from its `base_correct`")
+    _raise_first(rows, accepts & (final != base), "the row accepts, but its `final_correct` is not its `base_correct`")
     if (spent := "action_actual_tokens") in rows.columns:
-        what = f"it accepts, which spends nothing, and its `{spent}` is not 0"
+        what = f"the row accepts, which spends nothing, but its `{spent}` is not 0"
         _raise_first(rows, accepts & (pl.col(spent) > 0), what)
     for name, meant in (("helpful_fix", ~base & final), ("harmful_flip", base & ~final)):
         if name in rows.columns:
@@ -375,7 +375,7 @@ def _drop_repeats(rows: pl.DataFrame, drop_equal: bool, notes: list[str]) -> pl.
     accepts = rows.filter(~again & (rows["action"] == ACCEPT))
     more = accepts.filter(~accepts["example_id"].is_first_distinct())
     if len(more):
-        notes.append(f"dropped {len(more):,} accept rows: their examples have one before ({_listed_ids(more)})")
+        notes.append(f"dropped {len(more):,} accept rows: earlier ones accept the same ({_listed_ids(more)})")
     if again.any():
         what = f"one of the same example, action and sample came before ({_listed_ids(rows.filter(again))})"
         notes.append(f"dropped {int(again.sum()):,} rows: {what}")

@@ -138,17 +138,17 @@ def _put_example(draft: Draft, columns: Columns, shape: Shape) -> Columns:
             columns = columns.without([chosen])
         elif question is not None:
             value, group = "'q'", question.values
-            draft.set_guess("examples.example_id", "'q'", "default: no id, so each question is one by its text")
+            draft.set_guess("examples.example_id", "'q'", "default: no id, so equal texts are one question")
         else:
             value, group = "source_row", rows.frame["source_path"] + as_texts(rows.frame["source_row"])
             _check_runs(columns, draft)
-            draft.set_guess("examples.example_id", value, "default: neither id nor question: each row of a file is one")
+            draft.set_guess("examples.example_id", value, "default: no id or question, so each row is a question")
     if question is not None:
         draft.set_guess("examples.question", question.value, reason_of(question))
         if draft.given.get("ids") != "trust" and value != "'q'":
             group = as_texts(group).fill_null("") + "\0" + as_texts(question.values).fill_null("")
     else:
-        draft.set_guess("examples.question", value, "default: the id stands for it")
+        draft.set_guess("examples.question", value, "default: the id stands for the question")
     codes = as_texts(group).fill_null("").rank("dense")
     columns = replace(columns, group=codes)
     for name in ("split", "dataset"):

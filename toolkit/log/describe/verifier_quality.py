@@ -148,7 +148,7 @@ def signals_of(
     """Yields the signals that may predict right answers, verifiers last. A missing one has a remark but no score."""
     nothing = np.full(len(traces.right), np.nan)
     yield _ScoredSignal(
-        VOTES, traces.votes, "" if not np.isnan(traces.votes).all() else "one trace a question, or no answers"
+        VOTES, traces.votes, "" if not np.isnan(traces.votes).all() else "no votes: one trace a question, or no answers"
     )
     if train is None:
         yield _ScoredSignal(PRIOR, nothing, untrained)

@@ -224,7 +224,7 @@ def _clear_unlisted(folder: Path) -> None:
     before = parse_json(read_text(note, label), label)
     if not isinstance(before, dict) or not all(isinstance(names, list) for names in before.values()):
         raise LogError(
-            f"{label} is no note of files that were there: remove it, and shards that no manifest lists", code="format"
+            f"{label} does not list files before an addition: remove it, and shards of no manifest", code="format"
         )
     for table in before:  # a name could lead out of the log
         check_table(table)

@@ -93,7 +93,7 @@ def deviations_figure(
     edges = np.arange(low, high + 1.5 * BIN, BIN)
     shares = [100 * np.histogram(values, edges)[0] / len(values) for values in percents.values()]
     names = [f"{name}: {len(values)} found" for name, values in percents.items()]
-    note = f"bars of {BIN} % of the text, their left ends in them"
+    note = f"a bar takes {BIN} % of the text with its left end"
     with panel_grid(
         names, "Δ, % of the text", "errors found, %", width=width, title=title, simulated=simulated, note=note,
     ) as (figure, drawn):  # fmt: skip

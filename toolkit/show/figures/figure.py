@@ -160,7 +160,7 @@ def _notes(
     whose = " of front and baseline" if any(p.baseline for p in points) else " of the front"
     of = whose if len(barred) < sum(p.labelled for p in points) else ""
     bars = f"bars: {100 * level:g} % intervals{of}" if any(p.low is not None for p in barred) else ""
-    arrow = "arrows: further out, at their numbers" if arrows else ""
+    arrow = "arrows: points further out, with their numbers" if arrows else ""
     return [bars, arrow, f"{counted(outside, 'point')} further out not shown" if outside else ""]
 
 

@@ -48,7 +48,7 @@ def stopping_figure(
     every = [count for one in policies for count in one.traces]
     low, each = min(every), -(-(max(every) - min(every) + 1) // BARS)
     heights = [_shares_by_bar(one, low, each) for one in policies]
-    bars = [f"a bar stands for {each} numbers of traces"] * (each > 1)
+    bars = [f"a bar takes {each} numbers of traces together"] * (each > 1)
     with panel_grid(
         [one.name for one in policies], "traces paid", "examples, %", width=width, title=title, simulated=simulated,
         second=[f"mean {rounded_text(one.mean, 2)}{', sees gold' * one.diagnostic}" for one in policies],

@@ -35,10 +35,10 @@ MARKED = {
     "studentised_few": "a mean of fewer than 500 examples, whose tail they may not have seen",
     "fieller_few": "a quotient of means of fewer than 500 examples",
     "bca_tail": "a cost, whose tail BCa overlooks",
-    "korn-graubard_few": "clusters or weighed examples worth fewer than ten alike, or events of a kind than three",
+    "korn-graubard_few": "clusters or weighed examples worth fewer than ten, or fewer than three events of a kind",
     "graded_few": "nearly all values are 0, or 1, or equal: the sample may lack other values",
     "headroom_few": "fewer than 50 examples that the oracle alone has right, or clusters worth fewer than ten",
-    "t_few": "few clusters: below ten, of costs below 500; or few wrong answers in an F1, or graded values that differ",
+    "t_few": "fewer than ten clusters, of costs than 500; or few wrong answers in an F1, or graded values that differ",
 }
 """Method of an interval -> the reason for its mark; the manual has the coverage of such intervals."""
 

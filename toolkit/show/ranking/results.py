@@ -359,7 +359,7 @@ def _explanation_notes(
         above = f"above {f'−{size}' if results.margin else 0}"
         rule = f"the upper end of Δ is below {size}" if falling else f"the lower end of Δ is {above}"
         fewest = fewest_examples(results.margin) if share else None
-        few = f", on fewer than {fewest:,} examples 0" if fewest is not None and results.judged < fewest else ""
+        few = f" (0 on fewer than {fewest:,} examples)" if fewest is not None and results.judged < fewest else ""
         yield ColumnNote(f"not worse: {rule}{' points' * share}{few}.", ("not_worse",), code="not_worse")
     most = "most" if falling else "least"
     text = f"Pareto ●: no other policy has at {most} this {results.quality.label} {results.cost.lower_text}."
@@ -384,7 +384,7 @@ def _explanation_notes(
         yield ColumnNote(text, ("leader", "not_worse"), code="identical")
     if any(row.corrected for row in ranked):
         text = "corrected: the value of what was chosen on these rows, where one half chooses and the other half scores"
-        text += "; from its lower limit to the plain upper one."
+        text += "; its interval ends at the upper limit that is not corrected."
         yield ColumnNote(text, ("corrected",))
     if any("†" in cell.mark for row in ranked for cell in (row.quality, row.difference) if cell is not None):
         yield ColumnNote(f"†: {'; '.join(_mark_reasons(results))}.", (results.metric, "difference"), code="marks")
@@ -472,11 +472,11 @@ def cheapest_policy_sentences(results: RankedInput) -> Iterator[str]:
     else:
         yield remark("none_within", f"No cheaper policy is shown to be {within}.")
     if near.policy is None and near.estimated is None:
-        yield "By estimates alone none is either: more questions like these would show none."
+        yield f"By estimates alone no cheaper policy is {within} either: more questions like these would show none."
     if near.estimated is not None:
         row, needed = rows[near.estimated], near.needed
         gain = _gain_text(results, row, whole=True) + _saving_text(results, row, rows[str(results.baseline)])
-        text = f"By estimates alone it would be `{results.called[near.estimated]}`, {gain}, which is not shown to be"
+        text = f"By estimates alone the cheapest is `{results.called[near.estimated]}`, {gain}, which is not shown"
         decide = "" if needed is None else f"; {needed.number_text} would decide"
         yield remark("by_estimates", f"{text}{decide}.")
 

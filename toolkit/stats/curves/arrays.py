@@ -119,7 +119,7 @@ def paired_interval(
     """
     one, two = _value_column(first, "first"), _value_column(second, "second")
     if len(one) != len(two):
-        raise MismatchError(f"`first` has {len(one)} values and `second` {len(two)}: give one pair an example")
+        raise MismatchError(f"`first` has {len(one)} values and `second` {len(two)}: give one pair for each example")
     missing = np.isnan(one) | np.isnan(two)
     columns = {"first": np.where(missing, np.nan, one), "second": np.where(missing, np.nan, two)}
     result = _paired_result(
@@ -192,7 +192,7 @@ def simultaneous_level(
 def _value_column(values: ArrayLike, name: str) -> Floats:
     column = np.asarray(values, np.float64)
     if column.ndim != 1 or not len(column):
-        raise MismatchError(f"`{name}` has shape {column.shape}: give one number an example")
+        raise MismatchError(f"`{name}` has shape {column.shape}: give one number for each example")
     if np.isinf(column).any():
         place = int(np.isinf(column).argmax())
         raise InvalidError(f"`{name}` is infinite at index {place}: give a number, or NaN where there is none")
@@ -210,7 +210,7 @@ def _summarise_columns(
     size = len(next(iter(columns.values())))
     unit = np.arange(size) if cluster is None else unit_numbers(cluster)
     if len(unit) != size:
-        raise MismatchError(f"`cluster` has {len(unit)} entries for {size} examples: give one an example")
+        raise MismatchError(f"`cluster` has {len(unit)} entries for {size} examples: give one for each example")
     block = OutcomeBlock(np.array([""] * size, object), unit, {column.name: np.stack(list(columns.values()))})
     names = list(columns)
     ranking = replace(column, quality=True)  # what ranks has a row even where nothing is known

@@ -78,11 +78,11 @@ def _notes_on_metrics(sample: WholeSample, results: SeriesResults, settings: Set
         rows = sample.rows[m] | bool(metric.column.filled_by)  # of others nothing is said where none has any
         policies = [sample.policies[p] for p in np.flatnonzero(rows & np.isnan(sample.estimates[m]))]
         if policies and metric.column.computed == "ratio":
-            text = f"{metric.column.label}: no value for {_name_list(policies)}: it is unknown, or a division by 0"
+            text = f"{metric.column.label}: no value for {_name_list(policies)}: unknown, or a division by 0"
             yield note("no_ratio", text, policies, [metric.name])
         elif policies and metric.column.cost:
             text = (
-                f"{metric.column.label}: no value for {_name_list(policies)}: not logged for every call that they paid"
+                f"{metric.column.label}: no value for {_name_list(policies)}: not logged for every call that was paid"
             )
             text += f"; {metric.column.filled_by}" if metric.column.filled_by else ""
             yield note("not_logged", text, policies, [metric.name])
@@ -134,7 +134,7 @@ def _notes_on_long_calls(sample: WholeSample) -> Iterator[Note]:
                 name = sample.policies[part[fewest].policy]
                 text = f"{half[fewest]} of {n:,} examples carry half of the sum for `{name}`: other examples"
                 yield note(
-                    "long_calls", f"{metric.column.label}: {text} may have more of them, or none", [name], [WAITING]
+                    "long_calls", f"{metric.column.label}: {text} may have more such, or none", [name], [WAITING]
                 )
 
 
