@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from generate.annotating.records import check_settings, signal_records, traces_without_row
-from generate.recipes.recipe import shard_of
+from generate.recipes.recipe import rows_of_shard
 from generate.signals.signal import Additions, CostBounds, TraceSignal, Workload
 from generate.traces.block import GROUP
 from toolkit.errors import ConflictError, UnknownError, UnsuitableError, suggest
@@ -51,7 +51,7 @@ class AnnotationPlan:
     idle: tuple[TraceSignal, ...] = ()
 
     @property
-    def missing_rows(self) -> int:
+    def missing_row_count(self) -> int:
         """The number of missing rows: for each signal the traces that lack it, added up."""
         return sum(one.traces.height for one in self.todo)
 
@@ -69,7 +69,7 @@ def make_add_plan(
         if not log.has(table):
             raise UnsuitableError(f"`{path}` has no `{table}`: nothing can be added to it")
     every = collect(log.scan("examples", ["example_id", "split", "dataset"]), log).sort("example_id")
-    examples = shard_of(every, shard, limit)
+    examples = rows_of_shard(every, shard, limit)
     scan = log.scan("traces", ["trace_id", *GROUP, "sample_index", "answer"])
     traces = collect(scan.join(examples.lazy(), on="example_id", how="inner"), log).sort("example_id", "trace_id")
     there = {
@@ -180,7 +180,7 @@ class RemainingWork:
     cost: CostBounds
 
 
-def estimate_additions(plan: AnnotationPlan) -> list[RemainingWork]:
+def estimate_remaining_work(plan: AnnotationPlan) -> list[RemainingWork]:
     """The work left for each signal, in the order in which they are computed."""
     estimates = []
     for todo in plan.todo:

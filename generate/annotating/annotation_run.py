@@ -48,7 +48,7 @@ SINGLE = "the trace is alone in its group, so there is nothing to choose among"
 
 
 @dataclass(frozen=True)
-class _AnnotatedLog:
+class _AnnotationResult:
     """The result of a run: the sealed log, and the record of each signal."""
 
     log: Log
@@ -63,7 +63,7 @@ def add_signals(
     started: Callable[[int], Advance] | None = None,
     with_failures: bool = False,
     allow_keys: Collection[str] = (),
-) -> _AnnotatedLog:
+) -> _AnnotationResult:
     """Carries out a plan, or continues it. Engines, by default the recipe's, and models are opened when first needed.
 
     `started` is told how many traces were done before, and gives a function to count more with. `with_failures` leaves
@@ -75,7 +75,7 @@ def add_signals(
     todo = [one for one in plan.todo if one.traces.height]
     _remove_leftovers(plan)
     if not todo:
-        return _AnnotatedLog(plan.log, ())
+        return _AnnotationResult(plan.log, ())
     added: list[tuple[TraceSignal, SignalRecord, Mapping[str, Any]]] = []
     tables: dict[str, list[list[pl.LazyFrame]]] = {}
     with contextlib.ExitStack() as held:
@@ -88,14 +88,14 @@ def add_signals(
                 run.remove_folder()
                 raise
             added.append((run.step, run.record, described))
-            for table, parts in run.rows():
+            for table, parts in run.new_rows():
                 tables.setdefault(table, []).append(parts)
         shared = {step.table for step, *_ in added if step.one_row}
         whole = {name: _join_signals(signals, name in shared) for name, signals in tables.items()}
         extend_log(plan.path, whole, lambda source: source_with_records(source, plan.additions, added))
         for run in runs:
-            run.remove_added()
-    return _AnnotatedLog(open_log(plan.path), tuple((step, record) for step, record, _ in added))
+            run.remove_folder_once_added()
+    return _AnnotationResult(open_log(plan.path), tuple((step, record) for step, record, _ in added))
 
 
 class _SignalRun:
@@ -181,12 +181,12 @@ class _SignalRun:
                     worker.announce_next(following[0])
                 self.store_block(self.block_rows(*part, worker, advance), time.monotonic() - began)
                 part, began = following or next(parts, None), time.monotonic()
-            self.record.rows = sum(collect(pl.concat(parts).select(pl.len())).item() for _, parts in self.rows())
+            self.record.rows = sum(collect(pl.concat(parts).select(pl.len())).item() for _, parts in self.new_rows())
             return worker.final_record(self.record.rows + todo.existing, self.record.unreadable_count) or described
 
     def without_skipped(self, block: TraceBlock) -> tuple[TraceBlock, dict[str, str]]:
         """A block without the traces that can have no row, and why each of these is skipped."""
-        silent = block.traces_without_text(self.step.texts, self.step.whole_groups)
+        silent = block.traces_without_text(self.step.texts_to_read, self.step.whole_groups)
         rest = replace(block, wanted=block.wanted - silent.keys())
         single = _traces_alone_in_group(rest) if self.step.whole_groups else {}
         return replace(rest, wanted=rest.wanted - single.keys()), {**silent, **single}
@@ -236,7 +236,7 @@ class _SignalRun:
         if rows.rows.height:
             self.writer.append(self.step.table, rows.rows)
 
-    def rows(self) -> Iterator[tuple[str, list[pl.LazyFrame]]]:
+    def new_rows(self) -> Iterator[tuple[str, list[pl.LazyFrame]]]:
         """Yields the new rows that the log lacks, by table, block by block."""
         log, due = self.writer.log(), self.todo.traces.select("trace_id").lazy()
         for table in log.shards:
@@ -247,7 +247,7 @@ class _SignalRun:
                 [part.filter(~pl.col("trace_id").is_in(others.implode())) if len(others) else part for part in parts],
             )
 
-    def remove_added(self) -> None:
+    def remove_folder_once_added(self) -> None:
         """Removes the signal's folder once its rows are in the log, unless it holds work of another run."""
         known = set(self.others)
         if not self.step.whole_groups:  # what is asked about a group is not called after a trace
@@ -282,13 +282,13 @@ def _remove_leftovers(plan: AnnotationPlan) -> None:
     for one in plan.todo:
         if not one.traces.height and _rows_folder(plan, one).is_dir():
             with contextlib.suppress(ThinkbackError), contextlib.ExitStack() as held:  # another run is at work there
-                _SignalRun(plan, one, held, with_failures=False).remove_added()
+                _SignalRun(plan, one, held, with_failures=False).remove_folder_once_added()
 
 
 def _traces_alone_in_group(block: TraceBlock) -> dict[str, str]:
     """The wanted traces that are alone in their group, and why each is skipped."""
-    counts = Counter(map(choice_group, block.rows))
-    return {row["trace_id"]: SINGLE for row in block.rows if counts[choice_group(row)] == 1}
+    counts = Counter(map(choice_group, block.wanted_rows))
+    return {row["trace_id"]: SINGLE for row in block.wanted_rows if counts[choice_group(row)] == 1}
 
 
 def _join_signals(signals: list[list[pl.LazyFrame]], one_row: bool) -> pl.LazyFrame | list[pl.LazyFrame]:

@@ -21,10 +21,10 @@ import polars as pl
 from generate.classifier.classifier_recipe import FIX, ClassifierRecipe, ClassifierTraining
 from generate.engines.base import Prompt
 from generate.engines.weights import (
-    DeviceAndType,
+    LoadOptions,
     find_model,
     load_network,
-    load_tokens,
+    load_tokenizer,
     platform_versions,
     require_extra,
 )
@@ -76,7 +76,7 @@ def labelled_traces(log: Log, recipe: ClassifierRecipe) -> pl.DataFrame:
     if not training.target.startswith(FIX):
         chosen = inside.filter(pl.col(verdict).is_not_null()).with_columns(label=pl.col(verdict).cast(pl.Float64))
     else:
-        chosen = _fix_labels(inside, training.target.removeprefix(FIX))
+        chosen = _revised_traces_with_labels(inside, training.target.removeprefix(FIX))
     if training.pools:
         chosen = chosen.filter(pl.col("pool").is_in(list(training.pools)))
     if not chosen.height:
@@ -89,7 +89,7 @@ def labelled_traces(log: Log, recipe: ClassifierRecipe) -> pl.DataFrame:
     return chosen.select("trace_id", "example_id", "label").sort("example_id", "trace_id")
 
 
-def _fix_labels(traces: pl.DataFrame, action: str) -> pl.DataFrame:
+def _revised_traces_with_labels(traces: pl.DataFrame, action: str) -> pl.DataFrame:
     """The traces that `action` revised. label: the share of right revisions of a wrong trace, 0 of a right one."""
     revisions = traces.filter((pl.col("action") == action) & pl.col("correct").is_not_null())
     if not revisions.height:
@@ -127,7 +127,7 @@ def _balanced_down(chosen: pl.DataFrame, seed: int) -> pl.DataFrame:
     return chosen[np.sort(keep)]
 
 
-def _right_and_wrong(labels: np.ndarray) -> dict[str, int]:
+def _count_right_and_wrong(labels: np.ndarray) -> dict[str, int]:
     """How many labels (n,) are right, and how many wrong."""
     right = int((labels >= 0.5).sum())
     return {"right": right, "wrong": len(labels) - right}
@@ -137,14 +137,14 @@ def training_rows(log: Log, recipe: ClassifierRecipe) -> _TrainingRows:
     """The rows to train on and those held out. ThinkbackError where either is empty or has only one class."""
     check_fields(recipe.template, log, TRACE_FIELDS)
     chosen = labelled_traces(log, recipe)
-    counts = {"generated": _right_and_wrong(chosen["label"].to_numpy())}
+    counts = {"generated": _count_right_and_wrong(chosen["label"].to_numpy())}
     if recipe.training.balance == "down":
         chosen = _balanced_down(chosen, recipe.seed)
-    counts["balanced"] = _right_and_wrong(chosen["label"].to_numpy())
+    counts["balanced"] = _count_right_and_wrong(chosen["label"].to_numpy())
     label_of = dict(zip(chosen["trace_id"], chosen["label"], strict=True))
     prompts, labels, examples, traces = [], [], [], []
     for block in trace_blocks(log, chosen.select("example_id", "trace_id"), BLOCK):
-        for row in block.rows:
+        for row in block.wanted_rows:
             prompts.append(prompt_about(recipe.template, block, row))
             labels.append(label_of[row["trace_id"]])
             examples.append(row["example_id"])
@@ -167,7 +167,7 @@ Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class _Epoch:
+class _EpochResult:
     """The result of an epoch: mean training loss, and AUPRC, AUROC and accuracy at 0.5 on the held-out rows."""
 
     epoch: int
@@ -184,7 +184,7 @@ class TrainedClassifier:
     with traces on both sides.
     """
 
-    epochs: tuple[_Epoch, ...]
+    epochs: tuple[_EpochResult, ...]
     best: int
     rows: int
     dev_rows: int
@@ -234,7 +234,7 @@ def fit_classifier(
         fitting = _ClassifierTraining(reader, recipe, texts, rows, fits)
         epochs, best = fitting.run(say or (lambda _: None), started)
         sides = {"train": fits & ~rows.dev, "validation": fits & rows.dev}
-        counts = {**rows.counts, **{name: _right_and_wrong(rows.labels[mask]) for name, mask in sides.items()}}
+        counts = {**rows.counts, **{name: _count_right_and_wrong(rows.labels[mask]) for name, mask in sides.items()}}
         both = set(rows.examples[sides["train"]]) & set(rows.examples[sides["validation"]])
         trained = TrainedClassifier(
             tuple(epochs), best, int(sides["train"].sum()), int(sides["validation"].sum()),
@@ -247,8 +247,8 @@ def fit_classifier(
 def _open_reader(recipe: ClassifierRecipe) -> Reader:
     training = recipe.training
     files = find_model(recipe.resolve_model(training.model), None, download=False)
-    tokens = load_tokens(str(files.folder))
-    placing = DeviceAndType(
+    tokens = load_tokenizer(str(files.folder))
+    placing = LoadOptions(
         training.device, training.dtype, training.load_in_4bit, new_head=True, options={"num_labels": 1}
     )
     network = load_network(files, "sequence", placing, "`classifier`")
@@ -298,9 +298,9 @@ class _ClassifierTraining:
 
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, learning_rate_factor)
 
-    def run(self, say: Report, started: Callable[[int], Advance] | None) -> tuple[list[_Epoch], int]:
+    def run(self, say: Report, started: Callable[[int], Advance] | None) -> tuple[list[_EpochResult], int]:
         """Trains all epochs and restores the best one's weights; returns (epochs, number of the best, from 1)."""
-        epochs: list[_Epoch] = []
+        epochs: list[_EpochResult] = []
         best, held = 0, None
         advance = started(self.training.epochs * len(self.fit)) if started is not None else no_progress
         for number in range(1, self.training.epochs + 1):
@@ -360,7 +360,7 @@ class _ClassifierTraining:
         padded = pad_batch(texts, self.reader.padding_id(texts), False, self.reader.network.device)
         return self.reader.network(**self.reader.forward_arguments(padded)).logits[:, 0].float()
 
-    def _measure_held_out(self, number: int, loss: float) -> _Epoch:
+    def _measure_held_out(self, number: int, loss: float) -> _EpochResult:
         from sklearn.metrics import average_precision_score, roc_auc_score
 
         from generate.passes.reader import classifier_outputs
@@ -370,7 +370,7 @@ class _ClassifierTraining:
         for read in self.reader.read([self.texts[i] for i in self.dev]):
             scores[list(read.places)] = classifier_outputs(read)[:, 0]
         truth = self.labels[self.dev] >= 0.5
-        return _Epoch(
+        return _EpochResult(
             number, loss, float(average_precision_score(truth, scores)), float(roc_auc_score(truth, scores)),
             float(((scores >= 0) == truth).mean()),
         )  # fmt: skip

@@ -78,7 +78,7 @@ EXTRA: Mapping[str, pl.DataType] = {"gold_error": pl.Boolean(), "length": pl.Int
 
 @dataclass(frozen=True)
 class _Layout:
-    """The places of what a data set has. counts: published ones of two labels, by split."""
+    """The columns of claim, label, id and more in a data set. counts: published ones of two labels, by split."""
 
     claim: str
     label: str
@@ -164,7 +164,7 @@ def _read_um_actually(request: ReadRequest) -> LoadedDataSet:
     for number, row in enumerate(read_rows(request.files)):
         statement, error = row.text("statement"), row.optional_text("error")
         length = len(statement.split())
-        position = _position(row, "position", row.values.get("position"), length)
+        position = _word_number(row, "position", row.values.get("position"), length)
         if error is None and position is not None:
             raise row.column_error("position", "is the word of an error, and the statement has no error: write null")
         name = row.values.get("id")
@@ -187,8 +187,8 @@ def _read_um_actually(request: ReadRequest) -> LoadedDataSet:
     return LoadedDataSet(examples, tuple(counts))
 
 
-def _position(row: PublishedRow, column: str, value: Any, length: int) -> int | None:
-    """A number of words of a statement of `length` words, from 1; None where there is none."""
+def _word_number(row: PublishedRow, column: str, value: Any, length: int) -> int | None:
+    """The number of a word in a statement of `length` words, from 1; None where `value` is."""
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= length:
@@ -197,11 +197,11 @@ def _position(row: PublishedRow, column: str, value: Any, length: int) -> int | 
 
 
 def _answers_of_people(row: PublishedRow, length: int) -> dict[str, Any]:
-    """What people answered: all of them where each has a position, and whether any was right, and when the first."""
+    """Columns on people's answers: whether any was right, where first, and all of them, where each has a position."""
     answers = row.list_of("answers") if row.has("answers") else []
     if not all(isinstance(one, dict) and isinstance(one.get("right"), bool) for one in answers):
         raise row.column_error("answers", "must be objects with `right` (true or false), and perhaps `position`")
-    places = [_position(row, "answers", one.get("position"), length) for one in answers]
+    places = [_word_number(row, "answers", one.get("position"), length) for one in answers]
     first = [place for place, one in zip(places, answers, strict=True) if one["right"] and place is not None]
     known = bool(answers) and None not in places
     return {

@@ -179,7 +179,7 @@ class Engine(Protocol):
 
 
 class CallQueue(ABC):
-    """What an engine is that takes calls while it works on others. `run` is written on it."""
+    """The interface of an engine that takes calls while it works on others; `run` rests on it."""
 
     has_pausing_engine = False
     """Whether it may wait between two answers that it gives in a row."""
@@ -200,7 +200,7 @@ class CallQueue(ABC):
     def cancel(self, call: Call) -> None:
         """Forget a call; it gets no answer. One that does not wait is passed over."""
 
-    def ready(self) -> bool:
+    def can_complete(self) -> bool:
         """Whether an answer is there, or comes by what the engine does while `completed` waits."""
         return True
 
@@ -352,7 +352,7 @@ class EngineOptions:
 
     @property
     def slots(self) -> int:
-        """The number of calls that it works on at one time."""
+        """The number of calls that the engine works on at one time."""
         return 1
 
     @property
@@ -361,15 +361,15 @@ class EngineOptions:
         return False
 
     @property
-    def billed_in(self) -> str | None:
-        """The currency of costs; None where it tells none."""
+    def cost_currency(self) -> str | None:
+        """The currency of the engine's costs; None where it tells none."""
         return None
 
     def samples_at_once(self, samples: int) -> int:
         """The number of samples in one call that the engine prefers, out of `samples` of one prompt."""
         return samples
 
-    def requests(self, temperatures: Sequence[float]) -> list[list[int]]:
+    def split_into_requests(self, temperatures: Sequence[float]) -> list[list[int]]:
         """The requests that one call becomes, each as the places of its samples, which have these temperatures."""
         return [list(range(len(temperatures)))]
 

@@ -33,7 +33,7 @@ class _GrowingLayer(DynamicLayer):
     _buffers: tuple[Tensor, Tensor] | None = None
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Write the states of new tokens behind those that are there; all of them come back."""
+        """Write the states of new tokens behind those that are there; returns all of them."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         keys, values = self._buffers or (None, None)

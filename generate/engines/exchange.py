@@ -55,7 +55,7 @@ class RequestWriter(Protocol):
     def body(self, call: Call, samples: Sequence[int]) -> tuple[str, dict[str, Any]]:
         """Path and members of the request for these samples of a call."""
 
-    def note(self, payload: Mapping[str, Any]) -> None:
+    def note_server_names(self, payload: Mapping[str, Any]) -> None:
         """Record the server's names of itself in an answer."""
 
 
@@ -208,7 +208,7 @@ class HttpExchange:
 
     async def _complete_call(self, call: Call) -> tuple[Completion, ...]:
         """All samples of a call, its requests side by side; the gravest error of them is raised once all are over."""
-        groups = self.settings.requests(call.temperatures)
+        groups = self.settings.split_into_requests(call.temperatures)
         if len(groups) == 1:
             return tuple(await self._ask_with_retries(call, groups[0]))
         requests = (self._ask_with_retries(call, samples) for samples in groups)
@@ -247,7 +247,7 @@ class HttpExchange:
         raise _Rejected(CallFailure(f"{tries}: {last.reason}{advice}", retryable=True, cause=last.cause))
 
     async def _ask_once(self, call: Call, samples: Sequence[int]) -> list[Completion]:
-        """One attempt. Raises _Again, _Rejected or EngineError."""
+        """Send a request once. Raises _RetryableError, _Rejected or EngineError."""
         import aiohttp
 
         chosen = self.settings
@@ -278,7 +278,7 @@ class HttpExchange:
         except (ValueError, TypeError, AttributeError, KeyError):
             begins = self._hide_secret(content[:200].decode("utf-8", "replace"))[:80]
             raise _RetryableError(f"the reply is broken JSON, which begins `{begins}`", UNREADABLE) from None
-        self.engine.note(payload)
+        self.engine.note_server_names(payload)
         reply = f"{samples[0]}" if len(samples) > 1 else None
         return [
             replace(one, started_at=started_at, request=reply, seeded=chosen.send_seed and place == 0)

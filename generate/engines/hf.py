@@ -84,8 +84,8 @@ class TransformersEngine(base.CallQueue):
         weights.require_extra("generate", "torch", "transformers", "safetensors")
         files = weights.find_model(settings.model, settings.revision, download=settings.download, hint=weights.FETCH)
         template, options = settings.chat_template, settings.template_options
-        tokens = weights.load_tokens(str(files.folder), chat_template=template, template_options=options)
-        placing = weights.DeviceAndType(settings.device, settings.dtype)
+        tokens = weights.load_tokenizer(str(files.folder), chat_template=template, template_options=options)
+        placing = weights.LoadOptions(settings.device, settings.dtype)
         network = weights.load_network(files, "causal", placing, "engine `transformers`")
         return cls(settings, files, tokens, network)
 
@@ -152,7 +152,7 @@ class TransformersEngine(base.CallQueue):
                 return
 
     def _decode_calls(self, group: Sequence[_SampleToDecode]) -> list[str]:
-        """Decode a batch; the keys of the calls that are done with it."""
+        """Decode a batch; returns the keys of the calls that are then done."""
         started_at, keys = time.time(), []
         batch = self._decode(group)
         reading = base.split_in_proportion(batch.prefill_s, [len(sample.row.prompt) for sample in group])

@@ -32,7 +32,7 @@ from urllib.parse import urlsplit
 from generate.engines import replies
 from generate.engines.base import Call, CallQueue, EngineError, EngineOptions, Outcome
 from generate.engines.exchange import HttpExchange
-from generate.engines.weights import load_tokens, package_versions, require_extra
+from generate.engines.weights import load_tokenizer, package_versions, require_extra
 from toolkit.errors import argument
 from toolkit.log.contract.manifest import PER_REQUEST
 from toolkit.settings import setting
@@ -126,18 +126,18 @@ class _OpenAISettings(EngineOptions):
         return self.prompt_billed == PER_REQUEST
 
     @property
-    def billed_in(self) -> str:
+    def cost_currency(self) -> str:
         return self.currency
 
     @property
     def seeds_are_shared(self) -> bool:
-        """A request carries the seed of its first sample alone."""
+        """Whether a request may have several samples, and so the seed of the first alone."""
         return self.samples_per_request > 1
 
     def samples_at_once(self, samples: int) -> int:
         return self.samples_per_request
 
-    def requests(self, temperatures: Sequence[float]) -> list[list[int]]:
+    def split_into_requests(self, temperatures: Sequence[float]) -> list[list[int]]:
         """Samples of equal temperature, at most `samples_per_request` in each."""
         most, runs = self.samples_per_request, groupby(range(len(temperatures)), key=temperatures.__getitem__)
         alike = [list(run) for _, run in runs]
@@ -203,7 +203,7 @@ class OpenAIEngine(CallQueue):
     def opened(cls, settings: _OpenAISettings) -> OpenAIEngine:
         """The engine; the key must be there, the server is first asked when a call is submitted."""
         require_extra("generate", "aiohttp")
-        engine = cls(settings, None if settings.tokenizer is None else load_tokens(settings.tokenizer))
+        engine = cls(settings, None if settings.tokenizer is None else load_tokenizer(settings.tokenizer))
         _api_key(settings)
         return engine
 
@@ -247,7 +247,7 @@ class OpenAIEngine(CallQueue):
                 self.close()
                 raise
 
-    def ready(self) -> bool:
+    def can_complete(self) -> bool:
         return self._exchange is not None and not self._exchange.answers.empty()
 
     def cancel(self, call: Call) -> None:
@@ -288,7 +288,7 @@ class OpenAIEngine(CallQueue):
         messages = [{"role": message.role, "content": message.content} for message in call.prompt]
         return "/chat/completions", {**body, "messages": messages} | ({"logprobs": True} if call.logprobs else {})
 
-    def note(self, payload: Mapping[str, Any]) -> None:
+    def note_server_names(self, payload: Mapping[str, Any]) -> None:
         """Record the server's names of itself in an answer."""
         for key, seen in (("model", self._reported), ("system_fingerprint", self._versions)):
             if isinstance(payload.get(key), str):

@@ -79,8 +79,8 @@ def read_reply(
 ) -> list[Completion]:
     """The samples of one request's answer, in the order of their `index`.
 
-    Raises HalfAnswer when there are fewer than `samples`, or one has neither a text nor a reason for having none, and
-    UnknownPart where a content has a part of an unknown type.
+    Raises IncompleteAnswer when there are fewer than `samples`, or one has neither a text nor a reason for having none,
+    and UnknownPart where a content has a part of an unknown type.
     """
     choices = _read_choices(payload, samples)
     usage = _read_usage(payload)
@@ -223,7 +223,7 @@ class _Usage:
 
 
 def _read_usage(payload: Mapping[str, Any]) -> _Usage:
-    """What is reported; None where it is not."""
+    """A server's report of a request's tokens and cost; None for what it does not report."""
     usage = payload.get("usage")
     if not isinstance(usage, Mapping):
         return _Usage()

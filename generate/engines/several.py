@@ -45,8 +45,8 @@ class SeveralEngines(CallQueue):
             self._waiting[call.engine].discard(call.key)
             self._queues[call.engine].cancel(call)
 
-    def ready(self) -> bool:
-        return any(keys and self._queues[name].ready() for name, keys in self._waiting.items())
+    def can_complete(self) -> bool:
+        return any(keys and self._queues[name].can_complete() for name, keys in self._waiting.items())
 
     def completed(self) -> Iterator[tuple[Call, Outcome]]:
         given = False
@@ -66,7 +66,7 @@ class SeveralEngines(CallQueue):
     def _engine_with_answer(self) -> str | None:
         """An engine with an answer; None where no call waits."""
         while busy := [name for name, keys in self._waiting.items() if keys]:
-            name = next((one for one in busy if len(busy) == 1 or self._queues[one].ready()), None)
+            name = next((one for one in busy if len(busy) == 1 or self._queues[one].can_complete()), None)
             if name is not None:
                 return name
             time.sleep(PAUSE_S)

@@ -28,7 +28,7 @@ from generate.engines.weights import (
     ModelTokenizer,
     find_model,
     first_line,
-    load_tokens,
+    load_tokenizer,
     package_versions,
     require_extra,
 )
@@ -104,7 +104,7 @@ class VllmEngine(base.CallQueue):
         require_extra("vllm", "vllm")
         files = find_model(settings.model, settings.revision, download=settings.download, hint=FETCH)
         template, options = settings.chat_template, settings.template_options
-        tokens = load_tokens(str(files.folder), chat_template=template, template_options=options)
+        tokens = load_tokenizer(str(files.folder), chat_template=template, template_options=options)
         from vllm import LLM
 
         given = {
@@ -221,7 +221,7 @@ class VllmEngine(base.CallQueue):
             self._inside[name] = _RunningSample(key, index, now, time.time(), self._level)
 
     def _run_vllm_step(self) -> list[str]:
-        """Let vLLM take a step; the keys of the calls that are done with it. The seconds since the step before are
+        """Let vLLM take a step; returns the keys of the calls that are then done. The seconds since the step before are
         shared by the samples that were inside."""
         try:
             outputs = self._llm.llm_engine.step()

@@ -254,7 +254,7 @@ class ModelTokenizer:
         return str(self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
-def load_tokens(
+def load_tokenizer(
     model: str,
     *,
     revision: str | None = None,
@@ -290,7 +290,7 @@ HEADS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class DeviceAndType:
+class LoadOptions:
     """The device and the number type of a model. `auto`: the GPU where there is one; float32 on the CPU, else the
     weights' own. `new_head`: the head may be missing in the files, since it is to be trained; `options` go to the
     config.
@@ -320,7 +320,7 @@ def chosen_device(device: str, subject: str) -> str:
     return name
 
 
-def load_network(files: ModelFiles, head: str, placing: DeviceAndType, subject: str) -> Any:
+def load_network(files: ModelFiles, head: str, placing: LoadOptions, subject: str) -> Any:
     """The model on its device, ready to read. `head`: one of HEADS. `subject` names who asks, in errors.
 
     EngineError where the files can't be read or lack weights.

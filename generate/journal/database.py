@@ -69,13 +69,13 @@ class Journal:
         except sqlite3.Error as error:
             raise self._write_error(error) from None
         try:
-            self._begin()
+            self._lock_and_make_tables()
         except BaseException:
             self._db.close()
             raise
 
-    def _begin(self) -> None:
-        """Take hold of the file and make its tables."""
+    def _lock_and_make_tables(self) -> None:
+        """Lock the file and make its tables."""
         with self._named_errors():
             for setting in SETTINGS:
                 self._db.execute(f"PRAGMA {setting}")
@@ -123,21 +123,21 @@ class Journal:
             for row in self._db.execute(f"SELECT * FROM {kind.__name__} ORDER BY rowid"):
                 yield event_of(kind, row)  # type: ignore[arg-type, misc]
 
-    def answered(self, about: Sequence[str]) -> Iterator[Answered]:
-        """The answers of some examples: by example, those of one in the order in which they came."""
+    def answers_of(self, about: Sequence[str]) -> Iterator[Answered]:
+        """The answers to calls of some examples: by example, those of one in the order in which they came."""
         sql = f"SELECT * FROM Answered WHERE about IN ({', '.join('?' * len(about))}) ORDER BY about, rowid"
         with self._named_errors():
             for row in self._db.execute(sql, about):
                 yield event_of(Answered, row)  # type: ignore[misc]
 
-    def requested(self, about: Sequence[str]) -> Iterator[Requested]:
+    def requests_of(self, about: Sequence[str]) -> Iterator[Requested]:
         """The requests of some examples' loops, in the order in which they were asked."""
         marks = ", ".join("?" * len(about))
         with self._named_errors():
             for row in self._db.execute(f"SELECT * FROM Requested WHERE about IN ({marks}) ORDER BY rowid", about):
                 yield Requested(*row)
 
-    def outcomes(self) -> Iterator[Answered]:
+    def answers_without_text(self) -> Iterator[Answered]:
         """All answers without their completions: of an answered call `completion` is one of empty text."""
         names = ", ".join(OUTCOME)
         with self._named_errors():
@@ -176,7 +176,7 @@ class Journal:
         self._unsynced, self._synced_at = False, time.monotonic()
 
     def remove(self) -> None:
-        """The log is sealed and holds everything: the journal goes."""
+        """Remove the journal, as the sealed log holds everything."""
         self.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -113,7 +113,7 @@ _FLAGGED = tuple(_ABOUT + _FIELDS.index(name) for name in _FLAGS)
 
 
 def row_of(event: Event) -> tuple[Any, ...]:
-    """An event as a row of its table, lists of numbers as bytes. ThinkbackError where a number in it is none."""
+    """An event as a row of its table, lists of numbers as bytes. ThinkbackError where not all of these are numbers."""
     if not isinstance(event, Answered):
         return tuple(vars(event).values())
     row = [value for name, value in vars(event).items() if name != COMPLETION]

@@ -50,8 +50,8 @@ class JournalCall:
     samples: tuple[int, ...]
 
     @property
-    def kind(self) -> str:
-        """The pool that one answer of it is enough for, to know that its settings are right."""
+    def of_pool(self) -> str:
+        """The pool's name, without the number of a loop that runs beside others."""
         return self.pool.partition(BESIDE)[0]
 
 
@@ -80,7 +80,7 @@ class JournalQueue:
         self._last = 0.0  # when the answer before came, on the monotonic clock
 
     def note_earlier_answer(self, event: Answered) -> None:
-        """Take note of an earlier answer."""
+        """Count an answer of an earlier run; one with a completion shows that its pool's settings are right."""
         self.recorded += 1
         if event.completion is not None:
             self.proven.add(event.pool.partition(BESIDE)[0])
@@ -93,7 +93,7 @@ class JournalQueue:
             if not self.waiting:
                 self._last = time.monotonic()
             self.waiting[one.call.key] = one
-            proven = one.kind in self.proven
+            proven = one.of_pool in self.proven
             self._engine.submit(build_without_checks(Call, {**vars(one.call), "proven": True}) if proven else one.call)
 
     def completed(self) -> list[Settled]:
@@ -117,9 +117,9 @@ class JournalQueue:
             raise EngineError(f"the engine gave no answer to `{self._first_waiting_key()}`; {AGAIN}", code="server")
         return settled
 
-    def ready(self) -> bool:
+    def can_complete(self) -> bool:
         """Whether an answer is there, or comes by what the engine does while `completed` waits."""
-        return self._engine is None or self._engine.ready()
+        return self._engine is None or self._engine.can_complete()
 
     def cancel(self) -> None:
         """Let the engine forget what is on its way."""
@@ -129,7 +129,7 @@ class JournalQueue:
         self.waiting.clear()
 
     def make_failures_final(self) -> list[Settled]:
-        """Let all failures be final."""
+        """Make all failures final, so that no later run asks these calls again."""
         settled = list(self._record_final_failures([True] * len(self.failed)))
         self._last = time.monotonic()
         self._commit_answers()
@@ -189,13 +189,13 @@ class JournalQueue:
             )
         self.in_a_row = 0
         yield one, self._answer_events(one, outcome)
-        if not isinstance(outcome, CallFailure) and one.kind not in self.proven:
-            self.proven.add(one.kind)
-            yield from self._record_final_failures([f.refused and held.kind == one.kind for held, f in self.failed])
+        if not isinstance(outcome, CallFailure) and one.of_pool not in self.proven:
+            self.proven.add(one.of_pool)
+            yield from self._record_final_failures([f.refused and old.of_pool == one.of_pool for old, f in self.failed])
 
     def _is_final_failure(self, call: JournalCall, failure: CallFailure) -> bool:
         """Whether a failure is final; else it is counted."""
-        if call.kind in self.proven if failure.refused else not failure.retryable:
+        if call.of_pool in self.proven if failure.refused else not failure.retryable:
             return True
         self.failed.append((call, failure))
         if not failure.refused:
@@ -203,7 +203,7 @@ class JournalQueue:
             if self.in_a_row >= PATIENCE:
                 raise self._incomplete_error(f"{PATIENCE} calls in a row failed")
             return False
-        alike = sum(held.kind == call.kind and other.cause == failure.cause for held, other in self.failed)
+        alike = sum(held.of_pool == call.of_pool and other.cause == failure.cause for held, other in self.failed)
         if alike >= PATIENCE:
             raise self._incomplete_error(f"the first {PATIENCE} calls were refused for one cause")
         return False

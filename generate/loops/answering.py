@@ -70,7 +70,7 @@ class Answering(Loop):
     meaning: str | None = setting(None)
     negative: bool = setting(False, key=False, identity=False)  # whether the pool has a relevance below 0
     leading: RoundRanking = setting(RoundRanking(), key=False, identity=False)  # by which answers went into the path
-    most_repeated: int = setting(0, key=False, identity=False)  # bytes of a path, at most
+    most_repeated_tokens: int = setting(0, key=False, identity=False)  # bytes of a path, at most
 
     kind = "answer"
     prompt_fields = ("passages", "path")
@@ -122,7 +122,8 @@ class Answering(Loop):
         settings = log.manifest.pools.get(pools[0]) if log.manifest is not None else None
         explore = settings.get("explore") if isinstance(settings, Mapping) else None
         leading = from_table(RoundRanking, explore) if isinstance(explore, Mapping) else RoundRanking()
-        return replace(self, negative=(facts["relevance"] or 0) < 0, leading=leading, most_repeated=facts["path"] or 0)
+        negative, path = (facts["relevance"] or 0) < 0, facts["path"] or 0
+        return replace(self, negative=negative, leading=leading, most_repeated_tokens=path)
 
     def run(self, example: Example) -> Steps:
         rounds = rounds_of(example.rounds)

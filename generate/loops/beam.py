@@ -11,7 +11,7 @@ from toolkit.settings import setting
 
 
 @dataclass(frozen=True)
-class _Text:
+class _BeamText:
     """A text so far. calls: what was written for it; done: whether it has ended."""
 
     text: str
@@ -40,7 +40,7 @@ class Beam(Loop):
     prefix = False
 
     def run(self, example: Example) -> Steps:
-        beam, paid = [_Text("")], list[Paid]()
+        beam, paid = [_BeamText("")], list[Paid]()
         values: tuple[float | None, ...] = (None,)
         for _ in range(self.steps):
             if all(one.done for one in beam):
@@ -58,13 +58,13 @@ class Beam(Loop):
             ended = one.calls[-1].finish_reason if one.calls else None
             yield Trace(one.text, calls, finish_reason=ended, columns={"beam_score": value})
 
-    def _with_next_steps(self, example: Example, before: _Text) -> Steps:
+    def _with_next_steps(self, example: Example, before: _BeamText) -> Steps:
         if before.done:
             return [before]
         prompt = continued_prompt(example.prompt(self.prompt), before.text)
         replies = yield Ask(prompt, self.max_tokens, self.expand, self.temperature, stop=(self.step,))
         return [
-            _Text(
+            _BeamText(
                 before.text + one.text + self.step * bool(one.text), (*before.calls, one), self._is_complete(one.text)
             )
             for one in replies

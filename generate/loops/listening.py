@@ -22,8 +22,8 @@ from generate.loops.unfolding import (
     MOST_POSITIONS,
     SENTENCES,
     UnfoldingText,
+    count_names,
     most_positions,
-    names_in,
     read_every,
     words_ahead,
 )
@@ -43,8 +43,8 @@ _NEXT_QUERY = re.compile(r"^\W*(?:recommended )?next query\W*:\s*(.+)$", re.IGNO
 
 @dataclass(frozen=True)
 class _Claim:
-    """A claim on its way. number: in the order of extraction; unit: of the sentence, None in a revision; opening: what
-    extracting it cost.
+    """A claim that is being checked. number: in the order of extraction; unit: of the sentence, None in a revision;
+    opening: what extracting it cost.
     """
 
     number: int
@@ -55,7 +55,7 @@ class _Claim:
     opening: tuple[Paid, ...] = ()
 
     def log_row(self, number: int, verdict: str, paid: Sequence[Paid], **columns: Any) -> Row:
-        """Its row of `checks`, with the searches among what it cost."""
+        """The claim's row of `checks`; its costs include the searches."""
         queries = sum(type(one) is Results for one in paid)
         values = {"claim": self.number, "round": number, "stage": self.stage, "position": self.position,
                   "verdict": verdict, "queries": queries, **self.unit}  # fmt: skip
@@ -81,7 +81,7 @@ class _HeardText:
         """The whole text, where it is known before it is revealed, else what was heard."""
         return self.known if self.known.text else self.text
 
-    def add(self, claims: Sequence[str]) -> list[str]:
+    def add_claims(self, claims: Sequence[str]) -> list[str]:
         """Adds the claims that are new, and returns these."""
         new = [one for one in dict.fromkeys(claims) if one not in self.claims]
         self.claims += new
@@ -156,7 +156,7 @@ class Listening(Loop):
             number = next(heard.numbers)
             whole = {"question": heard.text.text}
             paid = yield from self._ask(heard, str(self.revise_prompt), self.extract_engine, **whole)
-            new = heard.add(claims_of(paid.text)[:1])
+            new = heard.add_claims(claims_of(paid.text)[:1])
             yield from self._check_all(heard, [_Claim(number, "".join(new), REVISION, length, {}, (paid,))])
             if not new:
                 return
@@ -176,22 +176,22 @@ class Listening(Loop):
         unit: dict[str, int] = {}
         if self.every == SENTENCES or (self.every != END and whole is not heard.text):
             words = whole.sentence(place).split()
-            unit = {"unit": place, "unit_words": len(words), "unit_entities": names_in(words)}
+            unit = {"unit": place, "unit_words": len(words), "unit_entities": count_names(words)}
         claims = list[_Claim]()
-        for text, paid in (yield from self._named_claims(heard, sentence)):
+        for text, paid in (yield from self._extract_claims(heard, sentence)):
             claims.append(_Claim(next(heard.numbers), text, STREAM, position, unit, paid))
         return claims
 
-    def _named_claims(self, heard: _HeardText, sentence: str) -> Steps:
+    def _extract_claims(self, heard: _HeardText, sentence: str) -> Steps:
         """(claim, what naming it cost) in order; a last one of no words where the extractor named none."""
         if self.extract == SENTENCES:
-            return [*((one, ()) for one in heard.add([sentence])), ("", ())]
+            return [*((one, ()) for one in heard.add_claims([sentence])), ("", ())]
         claims: list[tuple[str, tuple[Paid, ...]]] = []
         while len(heard.claims) < self.claims:
             revealed = {"revealed": heard.text.text, "sentence": sentence}
             reply = yield from self._ask(heard, self.prompt, self.extract_engine, **revealed)
             room = self.claims - len(heard.claims) if self.one_shot else 1
-            new = heard.add(claims_of(reply.text)[:room])
+            new = heard.add_claims(claims_of(reply.text)[:room])
             claims += [(one, () if place else (reply,)) for place, one in enumerate(new)]
             if self.one_shot or not new:
                 return [*claims, ("", () if new else (reply,))]
@@ -271,7 +271,7 @@ class Listening(Loop):
         return replace(self, positions=most_positions(texts, self.every))
 
     @property
-    def most_repeated(self) -> int:
+    def most_repeated_tokens(self) -> int:
         """The tokens that a prompt repeats at most: of all claims, or of what the filter kept for one."""
         return self.max_tokens * max(self.claims + self.revisions, self.max_rounds)
 

@@ -84,13 +84,13 @@ def prompts_of(loop: Any) -> dict[str, str]:
 
 
 def prompt_fields_of(loop: Any, setting: str) -> tuple[str, ...]:
-    """What the prompt that a setting names may name beside the columns of examples."""
+    """The fields that a setting's prompt may have beside the columns of examples."""
     fields: PromptFields = getattr(loop, "prompt_fields", ())
     return tuple(fields.get(setting, ()) if isinstance(fields, Mapping) else fields)
 
 
-def stopped_by(loop: Any, rule: str) -> Mapping[str, Any] | None:
-    """What the manifest says of how a loop ends its traces. One of a user's, unless it says otherwise, by itself."""
+def stop_record_of(loop: Any, rule: str) -> Mapping[str, Any] | None:
+    """The manifest's record of how a loop ends its traces; a user's loop itself, unless it says otherwise."""
     if hasattr(type(loop), "stopped"):
         stopped: Mapping[str, Any] | None = loop.stopped
         return stopped

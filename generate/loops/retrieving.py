@@ -56,7 +56,7 @@ class _Round:
     paid: tuple[Paid, ...]
 
     def log_row(self, hop: int, number: int, question: str, paid: Sequence[Paid]) -> Row:
-        """Its row of `rounds`. paid: what it costs beside its own."""
+        """The round's row of `rounds`. paid: answers that it pays for beside its own."""
         columns: dict[str, Any] = {
             "hop": hop, "round": number, "sub_question": question, "documents": list(self.documents),
             "relevance": list(self.relevance), "retrieval_rank": list(self.ranks), "answers": list(self.answers),
@@ -69,8 +69,8 @@ class _Round:
 
 @dataclass
 class _Hop:
-    """A sub-question on its way. waiting: what the first stage has and no batch had, best first, with its rank;
-    near: neighbours of what was read, by the parent's score, downwards, and the place in its list.
+    """A sub-question that is being answered. waiting: what the first stage has and no batch had, best first, with its
+    rank; near: neighbours of what was read, by the parent's score, downwards, and the place in its list.
     """
 
     question: str
@@ -106,7 +106,7 @@ class _Hop:
                     self.near[name] = min((-score, place), self.near.get(name, (np.inf, 0)))
 
     def as_logged_rounds(self) -> Rounds:
-        """Its rounds as those of one example in a log."""
+        """The hop's rounds in the form of a log's rounds of one example."""
         return rounds_of([one.log_row(0, number, self.question, ()).columns for number, one in enumerate(self.rounds)])
 
 
@@ -307,8 +307,8 @@ class Retrieving(Loop):
         return leading_answers(hop.as_logged_rounds(), ranking)[0]
 
     @property
-    def explored(self) -> str | Mapping[str, Any]:
-        """What the manifest says of the pool under `explore`."""
+    def explore_record(self) -> str | Mapping[str, Any]:
+        """The manifest's record of what neighbours are ordered by, under `explore`."""
         if not isinstance(self.explore, RoundRanking):
             return self.explore
         given = {key: getattr(self.explore, key) for key in EXPLORING}
@@ -329,7 +329,7 @@ class Retrieving(Loop):
         return self.hops * (splits + rounds), self.hops * (splits + rounds * self.answers)
 
     @property
-    def most_repeated(self) -> int:
+    def most_repeated_tokens(self) -> int:
         """The most tokens in a prompt that a model wrote: sub-questions, and answers of those before."""
         return 0 if self.decompose_prompt is None else (2 * self.hops - 1) * self.max_tokens
 

@@ -26,7 +26,7 @@ KINDS: Mapping[str, type[Loop]] = {
 SHAPE = "a loop is a frozen dataclass with a method `run(self, example)`, which yields requests"
 
 
-def named_in_file(rule: str, find: Callable[[str], Path], what: str) -> Any:
+def load_from_file(rule: str, find: Callable[[str], Path], what: str) -> Any:
     """What a text such as `mine.py:Loop` names. ThinkbackError where the file or the name does not exist."""
     file, colon, name = rule.rpartition(":")
     if not colon or not file or not name:
@@ -50,7 +50,7 @@ def read_loop(
     if kind is not None:
         raise InvalidError(f"`{place}` has a `kind` and a `rule`: give one of them")
     try:
-        cls = named_in_file(rule, find, "loops")
+        cls = load_from_file(rule, find, "loops")
     except NotFoundError as error:
         raise error.with_subject(f"`{place}.rule`: ") from None
     if not has_method(cls, ("run",)):

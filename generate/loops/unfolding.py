@@ -52,60 +52,60 @@ class UnfoldingText:
     text: str
 
     @cached_property
-    def ends(self) -> tuple[int, ...]:
+    def word_ends(self) -> tuple[int, ...]:
         """The end of each word, in characters."""
         return tuple(match.end() for match in re.finditer(r"\S+", self.text))
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """Its words."""
+        """The words of the text."""
         return tuple(self.text.split())
 
     def revealed(self, position: int) -> str:
         """The text up to so many words."""
-        return self.text[: self.ends[position - 1]] if position else ""
+        return self.text[: self.word_ends[position - 1]] if position else ""
 
     def next_position(self, after: int, more: int | None) -> int:
-        """The word up to which it is revealed next: `more` words after the first `after`, or the end of a sentence; the
-        last one where there are fewer.
+        """The number of the word up to which the text is revealed next: `more` words after the first `after`, or the
+        end of a sentence; the last one where there are fewer.
         """
         if more is not None:
             return min(after + more, len(self.words))
-        return next((last for last in self.last_words if last > after), len(self.words))
+        return next((last for last in self.last_word_numbers if last > after), len(self.words))
 
     @cached_property
-    def last_words(self) -> tuple[int, ...]:
+    def last_word_numbers(self) -> tuple[int, ...]:
         """The number of the last word of each sentence; a text without an end of a sentence is one."""
         ends = [number for number, word in enumerate(self.words, 1) if ends_sentence(word)]
         return (*ends, *([len(self.words)] if self.words and ends[-1:] != [len(self.words)] else []))
 
     def sentence_of(self, position: int) -> int:
         """The number, from 0, of the sentence in which a word stands."""
-        return sum(last < position for last in self.last_words)
+        return sum(last < position for last in self.last_word_numbers)
 
     def sentence(self, number: int) -> str:
         """The words of a sentence."""
-        first = self.last_words[number - 1] if number else 0
-        return " ".join(self.words[first : self.last_words[number]])
+        first = self.last_word_numbers[number - 1] if number else 0
+        return " ".join(self.words[first : self.last_word_numbers[number]])
 
     def begun_sentence(self, position: int) -> str:
         """The words, up to one, of the sentence in which this one stands."""
         number = self.sentence_of(position)
-        return " ".join(self.words[self.last_words[number - 1] if number else 0 : position])
+        return " ".join(self.words[self.last_word_numbers[number - 1] if number else 0 : position])
 
 
 def most_positions(texts: Iterable[str], every: str | int) -> int:
     """The most positions of one of some texts at which a model is asked; 1 where no text has a word."""
     unfolding = map(UnfoldingText, texts)
     if every == SENTENCES:
-        counts = (len(one.last_words) for one in unfolding)
+        counts = (len(one.last_word_numbers) for one in unfolding)
     else:
         ahead = words_ahead(every)
         counts = (-(-len(one.words) // (ahead or 1)) for one in unfolding)
     return max(counts, default=0) or 1
 
 
-def names_in(words: Sequence[str]) -> int:
+def count_names(words: Sequence[str]) -> int:
     """How many names some words hold: runs of words with a capital, without function words at their start."""
     count, inside = 0, False
     for word in words:

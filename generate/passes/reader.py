@@ -27,7 +27,7 @@ LATEST = "logits_to_keep"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextReading(Checked):
+class ReadSettings(Checked):
     """How a model reads texts: the longest text and a batch, both in tokens, the device and the number type."""
 
     context: int | None = setting(None, low=1)
@@ -209,10 +209,10 @@ class Reader:
         """Yields the batches. A causal model gives at most `LOGITS` at once, of completions alone if it can."""
         lengths = [len(text) for text in texts]
         if self.even:
-            return _even_batches(lengths, self.batch_tokens)
+            return _equal_length_batches(lengths, self.batch_tokens)
         if self.head != "causal":
             return length_batches(lengths, self.batch_tokens)
-        before = [_unneeded_logits(text) if LATEST in self._takes else 0 for text in texts]
+        before = [_count_unneeded_logits(text) if LATEST in self._takes else 0 for text in texts]
         room = max(1, LOGITS // int(self.network.config.get_text_config().vocab_size))
         return length_batches(lengths, self.batch_tokens, before, room)
 
@@ -221,16 +221,16 @@ class Reader:
         if self.head != "causal" or LATEST not in self._takes:
             return {}
         starts = padded.starts.tolist()
-        first = min(start + _unneeded_logits(text) for start, text in zip(starts, group, strict=True))
+        first = min(start + _count_unneeded_logits(text) for start, text in zip(starts, group, strict=True))
         return {LATEST: padded.ids.shape[1] - first}
 
 
-def _unneeded_logits(text: TokenIds) -> int:
+def _count_unneeded_logits(text: TokenIds) -> int:
     """The number of a text's places whose logits are not needed: its prompt, less the last token."""
     return max(0, len(text.prompt) - 1)
 
 
-def _even_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+def _equal_length_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
     """Yields batches of texts of equal length."""
     for length in sorted(set(lengths)):
         places = [place for place, size in enumerate(lengths) if size == length]
@@ -279,12 +279,12 @@ def _context_limit(files: weights.ModelFiles, tokens: weights.ModelTokenizer, wa
     return min(limits) if limits else None
 
 
-def open_reader(model: str, head: str, settings: TextReading, subject: str) -> Reader:
+def open_reader(model: str, head: str, settings: ReadSettings, subject: str) -> Reader:
     """Loads a model as the settings say. `subject` names who needs it, in errors."""
     weights.require_extra("generate", "torch", "transformers", "safetensors")
     files = weights.find_model(model, None, download=False)
-    tokens = weights.load_tokens(str(files.folder))
-    placing = weights.DeviceAndType(settings.device, settings.dtype, settings.load_in_4bit)
+    tokens = weights.load_tokenizer(str(files.folder))
+    placing = weights.LoadOptions(settings.device, settings.dtype, settings.load_in_4bit)
     network = weights.load_network(files, head, placing, subject)
     return Reader(files, tokens, network, head, settings.context, settings.batch_tokens, settings.padding == "left")
 

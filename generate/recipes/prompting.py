@@ -117,7 +117,7 @@ def parse_template(name: str, text: str) -> Template:
     return Template(name, text, parts)
 
 
-def text_of(prompt: Prompt) -> str:
+def prompt_text(prompt: Prompt) -> str:
     """A prompt as one text: a completion itself, or the words of the last user message of a chat."""
     if isinstance(prompt, str):
         return prompt

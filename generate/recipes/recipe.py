@@ -89,7 +89,7 @@ class _ConstantTemperature(Checked, _TemperatureSchedule):
 
 
 @dataclass(frozen=True)
-class _Mixture(_TemperatureSchedule):
+class _TemperatureMixture(_TemperatureSchedule):
     """The temperatures listed, in turn: sample i has the (i mod m)-th."""
 
     mixture: tuple[float, ...] = setting(low=0, high=HOTTEST)
@@ -104,7 +104,7 @@ class _Mixture(_TemperatureSchedule):
 
 
 @dataclass(frozen=True)
-class _Balanced(_TemperatureSchedule):
+class _BalancedTemperatures(_TemperatureSchedule):
     """A grid from low to high, used in rounds: each round takes every temperature once, in an order of its own.
 
     The order is drawn per example and round from the recipe's seed, so that no temperature is tied to a place in the
@@ -138,14 +138,14 @@ class _Balanced(_TemperatureSchedule):
 
 
 def _read_schedule(value: Any, place: str) -> _TemperatureSchedule:
-    """A number, `{ mixture = [0, 0.5, 1] }`, `{ low = 0.3, high = 0.7, step = 0.05 }`, or what was read of one."""
+    """A temperature schedule, from a number, a table of `mixture`, or one of `low`, `high` and `step`; or as it is."""
     if isinstance(value, _TemperatureSchedule):
         return value
     if isinstance(value, Mapping):
         for key in value:
             if key not in KEYS:
                 raise UnknownError(f"unknown key `{key}` in `{place}`; {suggest(key, KEYS)}")
-        return from_table(_Mixture if "mixture" in value else _Balanced, value, place)
+        return from_table(_TemperatureMixture if "mixture" in value else _BalancedTemperatures, value, place)
     if isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) <= HOTTEST:
         return _ConstantTemperature(float(value))
     raise InvalidError(
@@ -444,7 +444,7 @@ class Recipe(RecipePart):
             if part is not None:
                 self.require_engine(part.engine, f"`{place}.engine`")
                 self.engine_of(part.engine).options.check_extra(part.extra, f"`{place}`: `extra`")
-        currencies = {one.options.billed_in for one in (self.engine, *self.engines.values())} - {None}
+        currencies = {one.options.cost_currency for one in (self.engine, *self.engines.values())} - {None}
         if len(currencies) > 1:
             raise ConflictError(f"the engines bill in {listed(sorted(map(str, currencies)))}: a log has one `currency`")
         similar = self.few_shot is not None and self.few_shot.choose == "similar"
@@ -457,7 +457,7 @@ class Recipe(RecipePart):
             place = f"{step.table}.{step.pool}"
             if step.pool in seen:
                 raise ConflictError(f"`{place}.pool` names two steps")
-            if step.of is not None and step.of not in seen and step not in self.revised_in_log:
+            if step.of is not None and step.of not in seen and step not in self.logged_trace_revisions:
                 raise UnknownError(f"`{place}.of`: no pool `{step.of}` before it; {suggest(step.of, seen)}")
             if step.of in seen and step.of_sample >= seen[step.of]:
                 traces = f"`{step.of}` has {seen[step.of]} trace{'s' if seen[step.of] > 1 else ''}"
@@ -474,7 +474,7 @@ class Recipe(RecipePart):
         return (*self.sample, *self.revise)
 
     @property
-    def revised_in_log(self) -> tuple[_ReviseStep, ...]:
+    def logged_trace_revisions(self) -> tuple[_ReviseStep, ...]:
         """The steps that revise a trace of the log that pools are added to."""
         names = {step.pool for step in self.steps}
         return tuple(step for step in self.revise if step.of not in names) if self.data.dataset == LOGGED else ()
@@ -497,7 +497,7 @@ class Recipe(RecipePart):
         """The settings of an engine by its name; empty for `[engine]`."""
         return self.engines[name] if name else self.engine
 
-    def open_examples(self, least: int) -> int:
+    def open_example_count(self, least: int) -> int:
         """The number of examples that are open at one time: by `[engine]`, else two for each call that the engines work
         on, and at least so many.
         """
@@ -669,7 +669,7 @@ def _read_steps(cls: type[Any], top: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(from_table(cls, table, table_place(cls.table, table)) for table in tables_of(top, cls.table))
 
 
-def shard_of(rows: pl.DataFrame, shard: tuple[int, int], limit: int | None = None) -> pl.DataFrame:
+def rows_of_shard(rows: pl.DataFrame, shard: tuple[int, int], limit: int | None = None) -> pl.DataFrame:
     """Part i of n (from 1) of the first `limit` rows: every n-th, so that parts are alike. None is in two parts.
 
     ThinkbackError where there is no such part, or it is empty.

@@ -65,14 +65,14 @@ class Corpus:
     @cached_property
     def _passage_vectors(self) -> Any:
         assert self.encoder is not None  # of searches by it
-        return self.encoder.passage_vectors(_whole_texts(self.passages).to_list(), self.folder)
+        return self.encoder.passage_vectors(_indexed_texts(self.passages).to_list(), self.folder)
 
     def search(self, query: str, top: int) -> tuple[tuple[str, ...], tuple[float, ...], tuple[str, ...]]:
         """The passages, at most `top`, best first: ids, scores, texts. By BM25 those that share a word with a query."""
         if self.encoder is None:
             places, scores = best_by_words(self._word_index, query, top)
         else:
-            places, scores = self.encoder.best(self._passage_vectors, query, top)
+            places, scores = self.encoder.best_passages(self._passage_vectors, query, top)
         rows = self.passages[places]
         return tuple(rows["id"]), tuple(scores.tolist()), tuple(rows["text"])
 
@@ -109,7 +109,7 @@ class Corpus:
 
     def _graph_vectors(self) -> Any:
         if self.embeddings is None:
-            return word_vectors(_whole_texts(self.passages))
+            return word_vectors(_indexed_texts(self.passages))
         return read_embeddings(self.embeddings, self.passages["id"])
 
     def describe(self) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def _build_corpus(
     folder: Path, files: Sequence[Path], layout: str, wanted: Mapping[str, Any], place: str
 ) -> dict[str, Any]:
     passages = read_passages(files, layout, place)
-    texts = _whole_texts(passages)
+    texts = _indexed_texts(passages)
     if not texts.str.contains(WORD).any():
         raise EmptyError(f"`{place}.path`: no passage of `{files[0]}` has a word")
     record = {**wanted, "passages": passages.height, "sha256": _digest_of(passages)}
@@ -171,7 +171,7 @@ def _build_corpus(
     return record
 
 
-def _whole_texts(passages: pl.DataFrame) -> pl.Series:
+def _indexed_texts(passages: pl.DataFrame) -> pl.Series:
     """Titles and texts, as they are indexed."""
     return passages.select(pl.concat_str("title", "text", separator=" ")).to_series()
 

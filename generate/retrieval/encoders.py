@@ -54,7 +54,7 @@ class Encoder:
             return load_npz(target)
         return np.load(target, mmap_mode="r")
 
-    def best(self, vectors: Any, query: str, top: int) -> tuple[np.ndarray, np.ndarray]:
+    def best_passages(self, vectors: Any, query: str, top: int) -> tuple[np.ndarray, np.ndarray]:
         """The places of the `top` passages of highest score for a query, and the scores; equal ones: the earlier
         passage. Of sparse vectors those with a score above 0.
         """

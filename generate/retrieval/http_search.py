@@ -142,7 +142,7 @@ class _HttpSearch:
             reply = json.loads(data)
         except ValueError:
             raise SearchError(f"`{self.place}`: the reply is no JSON: {_excerpt(data)}", code="format") from None
-        rows = _at(reply, self.settings.results)
+        rows = _value_at_path(reply, self.settings.results)
         if not isinstance(rows, list):
             there = listed(list(reply)[:8]) if isinstance(reply, dict) else type(reply).__name__
             raise SearchError(
@@ -171,7 +171,7 @@ def _filled_json(value: Any, fill: Mapping[str, str], top: int) -> Any:
     return [_filled_json(one, fill, top) for one in value] if isinstance(value, list) else value
 
 
-def _at(value: Any, path: str) -> Any:
+def _value_at_path(value: Any, path: str) -> Any:
     """What stands at a path of keys and numbers, as `web.results.0`; None where there is nothing."""
     for step in path.split(".") if path else ():
         if isinstance(value, list) and step.isdigit():
@@ -182,7 +182,7 @@ def _at(value: Any, path: str) -> Any:
 
 
 def _text_at(row: Any, path: str) -> str:
-    value = _at(row, path)
+    value = _value_at_path(row, path)
     return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -41,7 +41,7 @@ def nearest_rows(rows: Any, most: int, width: int = WIDTH, cells: int = CELLS) -
             keys = np.full((chunk.shape[0], most), -1, dtype=np.int64)
             for first in range(0, count, width):
                 cosines = _dot_products(chunk, rows[first : first + width])
-                keys = _keep_largest(keys, _sort_numbers(cosines, start, first, count), most)
+                keys = _keep_largest(keys, _sort_keys(cosines, start, first, count), most)
             order = np.sort(keys, axis=1)[:, ::-1]
             out[start : start + height] = np.where(order >= 0, count - 1 - order % count, NONE)
             advance(chunk.shape[0])
@@ -54,7 +54,7 @@ def _dot_products(chunk: Any, others: Any) -> np.ndarray:
     return chunk.astype(np.float64) @ others.astype(np.float64).T
 
 
-def _sort_numbers(cosines: np.ndarray, start: int, first: int, count: int) -> np.ndarray:
+def _sort_keys(cosines: np.ndarray, start: int, first: int, count: int) -> np.ndarray:
     """A number for each cosine that puts these in order, equal ones by place; -1 for those that do not count."""
     whole = np.rint(cosines * DIGITS).astype(np.int64)
     places = np.arange(first, first + whole.shape[1])

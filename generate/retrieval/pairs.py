@@ -17,7 +17,7 @@ from generate.engines.lfm2 import lfm2_classifier
 from generate.loops.meanings import CONTRADICTS, ENTAILS
 from generate.loops.requests import Score, Scores, Verify
 from generate.passes.batching import TokenIds
-from generate.passes.reader import ReadBatch, Reader, TextReading, classifier_outputs, encode_pair, open_reader
+from generate.passes.reader import ReadBatch, Reader, ReadSettings, classifier_outputs, encode_pair, open_reader
 from generate.passes.scoring import read_scores
 from generate.recipes.recipe import Recipe
 from toolkit.errors import PackageError, RuleError, UnsuitableError, listed
@@ -29,7 +29,7 @@ Pair = tuple[str, str]
 
 
 def pairs_of(request: Score | Verify, place: str) -> Sequence[Pair]:
-    """The pairs that a request has scored. RuleError where it has single texts."""
+    """The pairs that a request wants scored. RuleError where it has single texts."""
     pairs = request.texts if type(request) is Score else ()
     if not pairs or not all(isinstance(one, tuple) for one in pairs):
         raise RuleError(f"`{place}` scores pairs of texts: give `Score` tuples of two")
@@ -37,7 +37,7 @@ def pairs_of(request: Score | Verify, place: str) -> Sequence[Pair]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EntailmentScore(TextReading):
+class EntailmentScore(ReadSettings):
     """A sequence classifier of three labels, which its config calls entailment, neutral and contradiction: its most
     likely label for a pair of texts, as 1, 0 or -1. A pair that is too long has no score.
     """

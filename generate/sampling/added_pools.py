@@ -24,7 +24,7 @@ import polars as pl
 from generate.engines.base import Engine
 from generate.journal.database import differing_key_text
 from generate.journal.queue import BESIDE
-from generate.recipes.recipe import LoopStep, Recipe, shard_of
+from generate.recipes.recipe import LoopStep, Recipe, rows_of_shard
 from generate.sampling.example_loops import READ, ROWS
 from generate.sampling.samples import FINALIZER, TOKEN_LISTS
 from generate.sampling.sampling_plan import LoggedRows, SamplingPlan
@@ -93,10 +93,10 @@ def plan_added_pools(
     every = collect(log.scan("examples", list(log.columns("examples"))), log).sort("example_id")
     identity = {key: value for key, value in recipe.identity().items() if not key.startswith("data.")}
     done = _done_parts(recipe, log, identity, path)
-    mine = shard_of(every, shard, limit)
+    mine = rows_of_shard(every, shard, limit)
     for part in done:
         number, count = map(int, part["shard"].split("/"))
-        with_pools = shard_of(every, (number, count), part["limit"])["example_id"]
+        with_pools = rows_of_shard(every, (number, count), part["limit"])["example_id"]
         mine = mine.filter(~pl.col("example_id").is_in(with_pools.implode()))
     named = {"shard": f"{shard[0]}/{shard[1]}", "limit": limit}
     origin = {"recipe": str(recipe.folder / recipe.file), "settings": list(recipe.overruled), "shard": list(shard)}
@@ -114,7 +114,7 @@ def _pools_by_table(log: Log) -> dict[str, set[str]]:
 def _check_pools_read(recipe: Recipe, log: Log) -> None:
     """UnknownError where a loop or a revision reads a pool, or a sample of one, that the log lacks."""
     known = _pools_by_table(log)
-    for revision in recipe.revised_in_log:
+    for revision in recipe.logged_trace_revisions:
         place, names = f"`revise.{revision.pool}.of", sorted(known.get("traces", ()))
         if revision.of not in names:
             lacking = f"neither the recipe nor the log has a pool `{revision.of}`"
@@ -161,7 +161,7 @@ def _done_parts(recipe: Recipe, log: Log, identity: Mapping[str, Any], path: str
 
 
 def _logged_rows_reader(recipe: Recipe, log: Log) -> Callable[[Sequence[str]], LoggedRows]:
-    revised = {step.of for step in recipe.revised_in_log}
+    revised = {step.of for step in recipe.logged_trace_revisions}
     pools = sorted(revised.union(*(step.of for step in recipe.loop)))
     return partial(read_logged, log, pools) if pools else lambda names: {}
 

@@ -22,7 +22,7 @@ from generate.engines.base import Prompt
 from generate.engines.thoughts import with_thoughts
 from generate.loops.loop import prompt_fields_of, prompts_of
 from generate.passes.embedding import Embedder, MeanPooling, unit_rows
-from generate.recipes.prompting import Template, field_texts, text_of
+from generate.recipes.prompting import Template, field_texts, prompt_text
 from generate.recipes.recipe import EvidenceSettings, FewShotSettings, PoolStep, Recipe
 from toolkit.errors import (
     ConflictError,
@@ -191,7 +191,7 @@ class Context:
         ids = [row["example_id"] for row in listed]
         return [PreparedExample(*parts) for parts in zip(ids, fields, columns, golds, strict=True)]
 
-    def longest_prompts(self, rows: pl.DataFrame) -> list[PreparedExample]:
+    def longest_examples(self, rows: pl.DataFrame) -> list[PreparedExample]:
         """The examples with the longest passages and few-shot examples there are: no prompt is longer."""
         listed, longest = rows.to_dicts(), ""
         rule, pool = self.recipe.few_shot, self.pool
@@ -231,7 +231,7 @@ def _check_prompts(recipe: Recipe, columns: Sequence[str]) -> None:
     for step in recipe.steps:
         template = recipe.prompts[step.prompt]
         template.check_fields([*known, *ATTEMPT_FIELDS] if step.of is not None else known)
-        if step in recipe.revised_in_log and template.quotes_attempt_prompt:
+        if step in recipe.logged_trace_revisions and template.quotes_attempt_prompt:
             raise UnsuitableError(
                 f"prompt `{step.prompt}` repeats the attempt's prompt, which the log does not have: leave it out"
             )
@@ -276,7 +276,7 @@ def prompt_of(recipe: Recipe, step: PoolStep, example: PreparedExample, find: Fi
     if before is None or revised is None:
         return None
     text = with_thoughts(revised.reasoning, revised.text) if step.joined else revised.text
-    values = {**example.fields, "attempt": text, "answer": revised.answer or "", "prompt": text_of(before)}
+    values = {**example.fields, "attempt": text, "answer": revised.answer or "", "prompt": prompt_text(before)}
     return template.render({**values, "reasoning": revised.reasoning or ""}, before)
 
 

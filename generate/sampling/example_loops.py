@@ -77,9 +77,9 @@ SERVICES: Mapping[type, tuple[str, str]] = {
 
 @dataclass
 class OpenExample:
-    """An example on its way. known: earlier answers that no loop has come to yet; requested: earlier requests of loops;
-    missing: samples asked for and not answered; stuck: calls among them that failed for now; counts: requests by pool;
-    rows: those of each loop that has ended, by pool.
+    """An example whose loops are running. known: earlier answers that no loop has come to yet; requested: earlier
+    requests of loops; missing: samples asked for and not answered; stuck: calls among them that failed for now; counts:
+    requests by pool; rows: those of each loop that has ended, by pool.
     """
 
     prepared: PreparedExample
@@ -99,7 +99,7 @@ class OpenExample:
 
     @property
     def waits_for_nothing(self) -> bool:
-        """Whether nothing of it is on its way."""
+        """Whether no call of the example waits, and no thread works for it."""
         return self.missing == sum(self.stuck.values())
 
 
@@ -108,8 +108,8 @@ Arrival = tuple[OpenExample, Answered]
 
 @dataclass(eq=False, slots=True)
 class _RunningLoop:
-    """A loop on its way. above: the one that runs it beside others, as number `place` of them; alone: it is given what
-    the one below it returns. step: of which the loop is, None for steps of one call; pool: where its requests are
+    """A loop that is running. above: the one that runs it beside others, as number `place` of them; alone: it is given
+    what the one below it returns. step: of which the loop is, None for steps of one call; pool: where its requests are
     recorded; number: that of the next; inner: it answers a request of the one above, which is counted there.
     """
 
@@ -129,7 +129,7 @@ class _RunningLoop:
 
     @property
     def error_subject(self) -> str:
-        """The words for it in errors."""
+        """The words for the loop in errors."""
         named = self.step.pool if self.step is not None else ""
         return f"loop `{named}`, example `{self.example.name}`, request {self.number}"
 
@@ -213,7 +213,7 @@ class ExampleLoops:
         }
 
     def first_calls(self, examples: Sequence[OpenExample]) -> list[JournalCall]:
-        """The calls of examples that are opened."""
+        """Opens examples; returns their first calls."""
         due = _NextWork()
         for example in examples:
             for loop in () if self.final else self._steps.first_loops(example.prepared, example.logged):
@@ -223,7 +223,7 @@ class ExampleLoops:
         return self._continue_loops(due)
 
     def calls_after_answers(self, arrivals: Sequence[Arrival]) -> list[JournalCall]:
-        """The calls that are due with some answers."""
+        """The calls that follow from some answers."""
         due = _NextWork()
         for example, event in arrivals:
             self._take_sample(example.waiting.pop((event.pool, event.sample)), event, due)
@@ -234,7 +234,7 @@ class ExampleLoops:
         of it, or without a limit.
         """
         due, concerned = _NextWork(), []
-        with self._recording(due):
+        with self._store_events_on_error(due):
             finished = self.workers.finished_work(wait_s)
             for one, answer in sorted(finished, key=lambda pair: isinstance(pair[1], BaseException)):
                 strand = one[0]
@@ -249,7 +249,7 @@ class ExampleLoops:
         return self._continue_loops(due), concerned
 
     @contextmanager
-    def _recording(self, *works: _NextWork) -> Iterator[None]:
+    def _store_events_on_error(self, *works: _NextWork) -> Iterator[None]:
         """Stores the events of some work where what follows fails: what was answered is not asked again."""
         try:
             yield
@@ -284,7 +284,7 @@ class ExampleLoops:
         calls = due.calls
         while due.ready or due.reading or due.services:
             after = _NextWork(calls)
-            with self._recording(due, after):
+            with self._store_events_on_error(due, after):
                 for strand, value in due.ready:
                     self._send_answer(strand, value, after)
                 if due.reading:
@@ -328,7 +328,7 @@ class ExampleLoops:
                 self._end_by_error(strand, error, due)
 
     def _end_by_error(self, strand: _RunningLoop, error: BaseException, due: _NextWork) -> None:
-        """A loop that fails ends the run, or itself where failures are given up."""
+        """Ends the run by a loop's error, or the loop alone where failures are given up."""
         place = (strand.pool, strand.number)
         known = strand.example.known.pop(place, None)
         strand.loop = (None for _ in ())  # what it still waits for comes to nothing
@@ -383,7 +383,7 @@ class ExampleLoops:
         due.ready.append((strand, None))
 
     def _check_row(self, strand: _RunningLoop, row: Any) -> None:
-        """RuleError where a row of a loop is none."""
+        """RuleError where what a loop yields as a row is not one."""
         if type(row) not in (Trace, Row):
             _raise_rule_error(strand, f"it gives {type(row).__name__} as a row, not `Trace` or `Row`")
         if type(row) is Row and row.table not in ROWS:
@@ -399,7 +399,7 @@ class ExampleLoops:
             _raise_rule_error(strand, f"`run` gives {type(loop).__name__}, not a generator: let it `yield`")
 
     def _count_request(self, strand: _RunningLoop) -> None:
-        """Count a request of a loop. LimitError where it has no further one."""
+        """Count a request of a loop. LimitError where the loop has used up its requests."""
         step, counts = strand.step, strand.example.counts
         assert step is not None  # steps of one call ask without it
         if strand.inner:

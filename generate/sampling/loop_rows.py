@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from generate.engines.base import Completion
-from generate.loops.loop import stopped_by
+from generate.loops.loop import stop_record_of
 from generate.loops.requests import Paid, Row, Trace, count_calls
 from generate.recipes.recipe import LoopStep
 from generate.sampling.samples import SCHEMA, TOKEN_LISTS, first_and_last_moment, trace_id
@@ -108,10 +108,10 @@ def further_table_rows(table: str, rows: Iterator[tuple[str, str, Row]]) -> pl.D
 
 def pool_settings(step: LoopStep) -> dict[str, Any]:
     """What a manifest says of a loop's pool under `pools`."""
-    stopped = stopped_by(step.loop, step.name)
+    stopped = stop_record_of(step.loop, step.name)
     prefix = {} if getattr(step.loop, "prefix", True) else {"prefix": False}
     ordered = {ORDERED: True} if getattr(step.loop, "ordered", False) else {}
-    explored = getattr(step.loop, "explored", None)
+    explored = getattr(step.loop, "explore_record", None)
     explore = {} if explored is None else {"explore": explored}
     sees = {name: getattr(step.loop, name) for name in ("sees", "match") if hasattr(step.loop, name)}
     return prefix | ordered | explore | sees | ({} if stopped is None else {STOPPED: dict(stopped)})

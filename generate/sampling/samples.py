@@ -217,7 +217,7 @@ OF_STEP = ("max_tokens", "top_p", "stop", "logprobs", "extra", "engine")
 """The settings that a call has from its step."""
 
 
-def ask_samples(
+def sample_calls(
     step: PoolStep, recipe_seed: int, example_id: str, prompt: Prompt, indices: Sequence[int], per_call: int
 ) -> list[JournalCall]:
     """The calls for samples of one example, with at most `per_call` samples each."""
@@ -238,7 +238,7 @@ def ask_samples(
     return calls
 
 
-def ask_finalizer(
+def finalizer_call(
     rule: FinalizerSettings, recipe_seed: int, example_id: str, pool: str, prompt: Prompt, index: int
 ) -> JournalCall:
     """The call that reads the answer of one sample."""

@@ -58,7 +58,7 @@ class _PoolEstimate:
 def estimate_pools(plan: SamplingPlan) -> list[_PoolEstimate]:
     """One line per pool, in the order in which they run. ThinkbackError where a prompt can't be made."""
     context = Context(plan.recipe, plan.examples, plan.pool)
-    examples = context.longest_prompts(plan.examples)
+    examples = context.longest_examples(plan.examples)
     Services(plan.recipe)  # what is wrong with a table of its is said here, too
     attempts = _logged_attempts(plan)
     steps = [_pool_estimate(plan.recipe, step, examples, attempts) for step in plan.recipe.steps]
@@ -86,7 +86,7 @@ _LoggedAttempts = Mapping[tuple[str, str, int], AttemptTexts]
 
 def _logged_attempts(plan: SamplingPlan) -> _LoggedAttempts:
     attempts: dict[tuple[str, str, int], AttemptTexts] = {}
-    steps = plan.recipe.revised_in_log
+    steps = plan.recipe.logged_trace_revisions
     for rows in plan.examples.iter_slices(LEAST_OPEN) if steps else ():
         for name, tables in plan.logged_rows(rows["example_id"].to_list()).items():
             for step in steps:
@@ -98,7 +98,7 @@ def _logged_attempts(plan: SamplingPlan) -> _LoggedAttempts:
 def _pool_estimate(
     recipe: Recipe, step: PoolStep, examples: Sequence[PreparedExample], attempts: _LoggedAttempts
 ) -> _PoolEstimate:
-    if step in recipe.revised_in_log:
+    if step in recipe.logged_trace_revisions:
         examples = [one for one in examples if (one.example_id, step.of, step.of_sample) in attempts]
     samples = len(examples) * step.samples
     engine = recipe.engine_of(step.engine)
@@ -127,7 +127,7 @@ def _pool_estimate(
 
 def _loop_estimate(plan: SamplingPlan, step: LoopStep, examples: Sequence[PreparedExample]) -> _PoolEstimate:
     """The most requests of a loop, each counted as a call; a prompt repeats at most what all before it wrote, and what
-    is read of a log. A loop may say better what it asks (`most_calls`), and what its prompts repeat (`most_repeated`).
+    is read of a log. A loop may know better (`most_calls`, `most_repeated_tokens`).
     """
     recipe, count, loop = plan.recipe, len(examples), step.loop
     limit, most = int(getattr(loop, "max_tokens", 0)), step.most_requests
@@ -137,8 +137,8 @@ def _loop_estimate(plan: SamplingPlan, step: LoopStep, examples: Sequence[Prepar
     longest = sum(
         max((_prompt_bytes(one.render(example.fields)) for one in prompts), default=0) for example in examples
     )
-    known = hasattr(loop, "most_repeated")
-    longest += count * loop.most_repeated if known else count * most * limit + _read_bytes(plan, step)
+    known = hasattr(loop, "most_repeated_tokens")
+    longest += count * loop.most_repeated_tokens if known else count * most * limit + _read_bytes(plan, step)
     traces = count * int(getattr(loop, "most_traces", most))
     return _PoolEstimate(
         pool=step.pool,
@@ -165,7 +165,7 @@ def _request_count(recipe: Recipe, step: PoolStep, example_id: str, per_call: in
     """The requests for an example's samples, which a server has apart where their temperatures differ."""
     drawn = [step.temperature.temperature(recipe.seed, example_id, step.pool, index) for index in range(step.samples)]
     calls = (drawn[start : start + per_call] for start in range(0, len(drawn), per_call))
-    return sum(len(recipe.engine_of(step.engine).options.requests(one)) for one in calls)
+    return sum(len(recipe.engine_of(step.engine).options.split_into_requests(one)) for one in calls)
 
 
 def _prompt_tokens(recipe: Recipe, step: PoolStep, example: PreparedExample, attempts: _LoggedAttempts) -> int:
@@ -175,7 +175,7 @@ def _prompt_tokens(recipe: Recipe, step: PoolStep, example: PreparedExample, att
 
 def _repeated_tokens(recipe: Recipe, step: PoolStep) -> int:
     """Tokens that a model wrote and a prompt repeats: the attempt, wherever the prompt or its conversation names it."""
-    if step.of is None or step in recipe.revised_in_log:  # of a log the attempt itself is in the prompt
+    if step.of is None or step in recipe.logged_trace_revisions:  # of a log the attempt itself is in the prompt
         return 0
     parent = recipe.step_of(step.of)
     template = recipe.prompts[step.prompt]

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from generate.recipes.recipe import FILES, AnswerSettings, DataSettings, Recipe, load_recipe, shard_of
+from generate.recipes.recipe import FILES, AnswerSettings, DataSettings, Recipe, load_recipe, rows_of_shard
 from generate.sampling.context import FewShotPool, make_pool
 from toolkit.answers import normalise
 from toolkit.errors import (
@@ -73,7 +73,7 @@ def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None
         notes += tuple(f"few-shot pool: {note}" for note in more)
         pool = make_pool(worked, rows, recipe.few_shot, recipe.prompts[recipe.few_shot.prompt])
         identity["few_shot.sha256"] = _digest_of(worked)
-    texts, mine = rows["question"].to_list(), shard_of(rows, shard, limit)
+    texts, mine = rows["question"].to_list(), rows_of_shard(rows, shard, limit)
     loops = ((one, one.loop.on_texts(texts) if hasattr(one.loop, "on_texts") else one.loop) for one in recipe.loop)
     recipe = replace(recipe, loop=tuple(replace(one, loop=loop) for one, loop in loops))
     rows = rows if limit is None else rows.head(limit)

@@ -83,12 +83,12 @@ def _check_or_begin_journal(identity: Mapping[str, Any], journal: Journal, origi
     """ThinkbackError where the journal holds answers under other settings; else it is begun with these."""
     if next(journal.events(Answered), None) is not None:
         before = journal.stored_mapping(BEGUN)
-        tables = {"", *map(_table_of, before)}  # nothing was asked by a table that was not there
-        _check_same_settings({k: v for k, v in identity.items() if _table_of(k) in tables}, before, journal.out)
+        tables = {"", *map(_table_name_of, before)}  # nothing was asked by a table that was not there
+        _check_same_settings({k: v for k, v in identity.items() if _table_name_of(k) in tables}, before, journal.out)
     journal.append((), {BEGUN: identity, ORIGIN: origin})
 
 
-def _table_of(key: str) -> str:
+def _table_name_of(key: str) -> str:
     """The name of the table (`engines.NAME`) that a setting of an engine, score or search stands in; else empty."""
     table, _, rest = key.partition(".")
     return f"{table}.{rest.partition('.')[0]}" if table in ("engines", "score", "search") else ""
@@ -183,14 +183,14 @@ def run_plan(
         )
         try:
             run.read_journal()
-            run.advance = run.counting(started(run.samples) if started is not None else no_progress)
+            run.advance = run.progress_counter(started(run.samples) if started is not None else no_progress)
             run.run_examples()
             if with_failures:
                 run.take_answers(run.queue.make_failures_final())
                 run.run_examples()
             return finish(run)
         except (EngineError, LogError) as error:
-            raise run.with_progress(error) from None
+            raise run.error_with_progress(error) from None
         finally:
             run.close()
 
@@ -240,7 +240,7 @@ class SamplingRun:
     noted_at: float = 0.0
 
     def __post_init__(self) -> None:
-        currency = self.plan.recipe.engine.options.billed_in
+        currency = self.plan.recipe.engine.options.cost_currency
         self.progress = ProgressFile(self.writer.path, self.plan.recipe.name, self.plan.traces, currency)
         self.queue = JournalQueue(self.journal, f"`{self.writer.path}`", self.opened_engine)
         recipe = self.plan.recipe
@@ -257,7 +257,7 @@ class SamplingRun:
         for table in self.tables:
             ids = collect(log.scan(table, ["example_id"]))["example_id"].unique() if log.has(table) else ()
             self.written[table] = set(ids)
-        for outcome in self.journal.outcomes():
+        for outcome in self.journal.answers_without_text():
             self.count_sample(outcome)
             self.queue.note_earlier_answer(outcome)
             if outcome.completion is not None:
@@ -272,7 +272,7 @@ class SamplingRun:
             self.begun.add(requested.about)
             self.note_service(requested)
 
-    def counting(self, advance: Advance) -> Advance:
+    def progress_counter(self, advance: Advance) -> Advance:
         """A function that counts traces for the progress of the run, and for `advance`."""
 
         def count(done: float = 1, tokens: int = 0) -> None:
@@ -326,7 +326,7 @@ class SamplingRun:
         """Take every example through the steps that can be answered."""
         self.open_examples()
         while self.queue.waiting or self.loops.workers.busy:
-            if self.queue.waiting and (self.queue.ready() or not self.loops.workers.busy):
+            if self.queue.waiting and (self.queue.can_complete() or not self.loops.workers.busy):
                 self.take_answers(self.queue.completed())
             if self.loops.workers.busy:
                 self.ask_after_threads()
@@ -349,7 +349,7 @@ class SamplingRun:
 
     def open_examples(self) -> None:
         """Open examples until as many are on their way as the engine has use for."""
-        most = self.plan.recipe.open_examples(LEAST_OPEN)
+        most = self.plan.recipe.open_example_count(LEAST_OPEN)
         while (room := most - len(self.opened) + len(self.stuck)) > 0:
             ready = list(islice(self.upcoming, min(room, PREPARED)))
             if not ready:
@@ -369,9 +369,9 @@ class SamplingRun:
 
     def add_journaled_answers(self, examples: Mapping[str, OpenExample], names: Sequence[str]) -> None:
         """Give examples what the journal has of them."""
-        for event in self.journal.answered(names):
+        for event in self.journal.answers_of(names):
             examples[event.about].known[event.pool, event.sample] = event
-        for requested in self.journal.requested(names) if self.looped else ():
+        for requested in self.journal.requests_of(names) if self.looped else ():
             examples[requested.about].requested[requested.pool, requested.number] = requested
 
     def take_answers(self, settled: Sequence[Settled]) -> None:
@@ -469,15 +469,15 @@ class SamplingRun:
         """The traces of examples by step, example, sample, numbered without the missing ones; then those of loops."""
         recipe, trace_rows, texts = self.plan.recipe, [], []
         ids = rows["example_id"].to_list()
-        events = self.journal.answered(ids)
+        events = self.journal.answers_of(ids)
         done = {(one.about, one.pool, one.sample): one.completion for one in events if one.completion is not None}
         began: dict[str, float] = {}
         for (name, _, _), completion in done.items():
             if completion.started_at is not None:
                 began[name] = min(began.get(name, completion.started_at), completion.started_at)
-        logged = self.plan.logged_rows(ids) if recipe.revised_in_log else {}
+        logged = self.plan.logged_rows(ids) if recipe.logged_trace_revisions else {}
         for step in recipe.steps:
-            model, in_log = self.model_column_value(step.engine), step in recipe.revised_in_log
+            model, in_log = self.model_column_value(step.engine), step in recipe.logged_trace_revisions
             for name in ids:
                 revised = logged_attempt(logged.get(name, {}), step) if in_log else None
                 place = 0
@@ -509,11 +509,11 @@ class SamplingRun:
         answers = samples.read_normal_answers(texts, recipe.answers)
         for row, answer in zip(trace_rows, answers, strict=True):
             row["answer_read"] = answer
-        frame = samples.judged_traces(trace_rows, rows, recipe.answers, self.cache)
+        frame = samples.judged_traces(trace_rows, rows, recipe.answers, self.comparisons_file)
         return frame.join(loop_columns(added), on="trace_id", how="left", maintain_order="left") if added else frame
 
     @property
-    def cache(self) -> Path:
+    def comparisons_file(self) -> Path:
         """The file of the judge's comparisons."""
         return self.journal.folder / "equivalence.sqlite"
 
@@ -567,7 +567,7 @@ class SamplingRun:
             self.model_column_value(step.engine)  # known, unless an older version began the run, or all calls failed
         self.record_engines()
         left_out = Counter(cause for _, cause in self.failed.values())
-        models, judging = self.models.known, samples.judging_counts(log, recipe.answers, self.cache)
+        models, judging = self.models.known, samples.judging_counts(log, recipe.answers, self.comparisons_file)
         source = source_of_run(
             recipe, plan.identity, models, self.context, self.seconds, self.services_s, self.failures
         )
@@ -582,7 +582,7 @@ class SamplingRun:
             details["pools"] = pools
         traces = log.scan("traces", ["cost"]) if log.has("traces") else None
         if traces is not None and collect(traces.select(pl.col("cost").is_not_null().any())).item():
-            currencies = (one.options.billed_in for one in (recipe.engine, *recipe.engines.values()))
+            currencies = (one.options.cost_currency for one in (recipe.engine, *recipe.engines.values()))
             details["currency"] = next((one for one in currencies if one is not None), None)
         return log, details, judging, notes
 
@@ -591,7 +591,7 @@ class SamplingRun:
         """The calls that failed for good, with their reasons."""
         return tuple((f"{e}/{p}/{i}", reason) for (e, p, i), (reason, _) in sorted(self.failed.items()))
 
-    def with_progress(self, error: ThinkbackError) -> ThinkbackError:
+    def error_with_progress(self, error: ThinkbackError) -> ThinkbackError:
         """The error that ended a run, which says that progress is saved, where there is some, and to run again where
         that can help: not where rows are unfit, but where an engine or the disk failed."""
         if not self.queue.recorded:
@@ -656,4 +656,4 @@ class _SilentEngine:
             yield call, CallFailure("no run had an answer", retryable=False, cause=UNANSWERED)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing, as nothing is held."""

@@ -17,9 +17,9 @@ import numpy as np
 import polars as pl
 
 from generate.loops.requests import Ask, Neighbours, Passages, Results, Score, Scores, Search, Steps, Verify
-from generate.loops.rules import named_in_file
+from generate.loops.rules import load_from_file
 from generate.passes.batching import TokenIds
-from generate.passes.reader import Reader, TextReading, classifier_outputs, label_probabilities
+from generate.passes.reader import Reader, ReadSettings, classifier_outputs, label_probabilities
 from generate.passes.scoring import read_scores
 from generate.recipes.prompting import Template, parse_template
 from generate.recipes.recipe import Recipe
@@ -50,7 +50,7 @@ class Service(Protocol):
 
 
 def texts_to_score(request: Any) -> Sequence[Any]:
-    """The texts that a request has scored."""
+    """The texts that a request wants scored."""
     return (request.text,) if type(request) is Verify else request.texts
 
 
@@ -61,7 +61,7 @@ def fields_of(request: Any, text: Any, fields: Mapping[str, str]) -> dict[str, s
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassifierScore(TextReading):
+class ClassifierScore(ReadSettings):
     """A sequence classifier, whose output on the text that its prompt makes is the score. The settings are those of a
     verifier of this kind.
     """
@@ -170,7 +170,7 @@ class FunctionSettings(Checked):
 
     def opened(self, recipe: Recipe, place: str) -> Service:
         """The function, from its file."""
-        return self.service(self.rule, named_in_file(self.rule, recipe.resolve_path, "functions"), self.at_once)
+        return self.service(self.rule, load_from_file(self.rule, recipe.resolve_path, "functions"), self.at_once)
 
 
 class _ScoreFunction(_UserFunction):

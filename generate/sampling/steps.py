@@ -13,7 +13,7 @@ from generate.journal.queue import JournalCall
 from generate.loops.requests import Read, Steps, Together
 from generate.recipes.recipe import PoolStep, Recipe
 from generate.sampling.context import AttemptTexts, PreparedExample, finalizer_prompt, prompt_of
-from generate.sampling.samples import ask_finalizer, ask_samples
+from generate.sampling.samples import finalizer_call, sample_calls
 
 LoggedTables = Mapping[str, Sequence[Mapping[str, Any]]]
 Attempts = Mapping[tuple[str, int], AttemptTexts]
@@ -28,7 +28,7 @@ class RecipeSteps:
         self._revisions: dict[tuple[str, int], list[PoolStep]] = {}
         for step in recipe.revise:
             self._revisions.setdefault((step.of, step.of_sample), []).append(step)
-        self._on_log = recipe.revised_in_log
+        self._on_log = recipe.logged_trace_revisions
         # the attempts whose answers later prompts name
         self._named = {(s.of, s.of_sample) for s in recipe.revise if "answer" in recipe.prompts[s.prompt].fields}
 
@@ -46,7 +46,7 @@ class RecipeSteps:
         per_call = self.recipe.engine_of(step.engine).samples_at_once(step.samples)
         if prompt is not None:
             places = range(step.samples)
-            calls = ask_samples(step, self.recipe.seed, example.example_id, prompt, places, per_call)
+            calls = sample_calls(step, self.recipe.seed, example.example_id, prompt, places, per_call)
             yield from _run_side_by_side([self._samples_loop(step, example, before, call) for call in calls])
 
     def _samples_loop(self, step: PoolStep, example: PreparedExample, before: Attempts, call: JournalCall) -> Steps:
@@ -71,7 +71,7 @@ class RecipeSteps:
             whole = with_thoughts(completion.reasoning, completion.text)
             whole = whole if parent is None else with_thoughts(parent.reasoning, parent.text) + whole
             prompt = finalizer_prompt(self.recipe, example, whole)
-            (final,) = yield ask_finalizer(rule, self.recipe.seed, example.example_id, step.pool, prompt, index)
+            (final,) = yield finalizer_call(rule, self.recipe.seed, example.example_id, step.pool, prompt, index)
             answer = (yield Read(*answer_text(final))) if final is not None and named else None
         after = {**before, (step.pool, index): AttemptTexts(completion.text, answer, completion.reasoning)}
         yield from _run_side_by_side([self._pool_loop(one, example, after) for one in revisions])

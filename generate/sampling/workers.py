@@ -23,7 +23,7 @@ class Workers:
         """Pieces of work that were not given back yet."""
 
     def begin_work(self, service: Hashable, mark: Any, work: Callable[[], Any], most: int) -> None:
-        """Do a piece of work, with at most so many of its service at one time. mark: what `finished` gives with it."""
+        """Do a piece of work, with at most so many of its service at one time. `mark` comes back with its outcome."""
         due = self._due.setdefault(service, SimpleQueue())
         due.put((mark, work))
         self.busy += 1
@@ -32,7 +32,7 @@ class Workers:
             threading.Thread(target=self._run_thread, args=(due,), daemon=True).start()
 
     def finished_work(self, wait_s: float | None = None) -> list[Finished]:
-        """What is done; waits for the first so long, or without a limit. Empty where nothing was begun."""
+        """The work that is done; waits so long for the first, or without a limit. Empty where nothing was begun."""
         finished: list[Finished] = []
         while self.busy and (wait_s != 0 or not self._finished.empty()):
             try:

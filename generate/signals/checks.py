@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 
 from generate.signals.feature_signals import FeatureSignal, FeatureWorker
-from generate.traces.block import Texts, TraceBlock
+from generate.traces.block import TextsToRead, TraceBlock
 from toolkit.answers import normalise, number_form
 
 _DIGITS = r"\d+(?:,\d{3})*(?:\.\d+)?"
@@ -421,4 +421,4 @@ class CheckFeatures(FeatureSignal):
     kind = "checks"
     worker = _CheckWorker
     features = ("arithmetic_mismatch", "constraint_mismatch", "answer_changed")
-    texts = Texts.NONE
+    texts_to_read = TextsToRead.NONE

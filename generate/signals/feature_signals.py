@@ -16,7 +16,7 @@ import polars as pl
 from generate.engines.weights import DEVICES
 from generate.passes.embedding import Embedder, MeanPooling
 from generate.signals.signal import BlockRows, TraceSignal, Worker, WorkerInput
-from generate.traces.block import Texts, TraceBlock
+from generate.traces.block import TextsToRead, TraceBlock
 from toolkit.answers import check_pattern, last_matches
 from toolkit.errors import InvalidError
 from toolkit.log import Log, collect
@@ -38,7 +38,7 @@ class FeatureSignal(TraceSignal):
     table = "features"
     one_row = True
     renamed_by = "prefix"
-    texts = Texts.COMPLETION
+    texts_to_read = TextsToRead.COMPLETION
     features: ClassVar[tuple[str, ...]]
     """The names of its columns, without the prefix."""
 
@@ -141,13 +141,13 @@ class PeerSignal(JustificationSignal):
     """The end of the column's name."""
 
     @property
-    def has_earlier_peers(self) -> bool:
+    def only_earlier_peers(self) -> bool:
         """Whether only earlier traces are peers."""
         return self.peers == "earlier"
 
     @property
     def features(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (f"{'earlier' if self.has_earlier_peers else 'peer'}_{self.what}",)
+        return (f"{'earlier' if self.only_earlier_peers else 'peer'}_{self.what}",)
 
 
 def peer_groups(rows: pl.DataFrame) -> np.ndarray:

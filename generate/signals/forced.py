@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from generate.engines.base import Message
 from generate.engines.thoughts import with_thoughts
 from generate.passes.batching import TokenIds
-from generate.passes.reader import ReadBatch, Reader, TextReading, encode_trace, open_reader, sampled_ids
+from generate.passes.reader import ReadBatch, Reader, ReadSettings, encode_trace, open_reader, sampled_ids
 from generate.signals.signal import Additions, BlockRows, TraceSignal, Worker, WorkerInput, score_rows
-from generate.traces.block import READ, Texts, TraceBlock, original_prompt
+from generate.traces.block import READ, TextsToRead, TraceBlock, original_prompt
 from generate.traces.log_origins import chat_template_of, prompts_of_pools, stopped_pools
 from toolkit.errors import counted
 from toolkit.progress import Advance
@@ -23,7 +23,7 @@ SAMPLED = (*READ, "completion_ids", "completion_tokens", "tokens_estimated", "fi
 
 
 @dataclass(frozen=True, kw_only=True)
-class TeacherForced(TraceSignal, TextReading):
+class TeacherForced(TraceSignal, ReadSettings):
     """A signal that puts a trace before a model as if the model had written it, after the trace's prompt and with its
     end.
 
@@ -41,7 +41,7 @@ class TeacherForced(TraceSignal, TextReading):
     chat_template: str | None = setting(None)
     template_options: Mapping[str, Any] = setting({})
 
-    texts = Texts.PROMPTED
+    texts_to_read = TextsToRead.PROMPTED
     trace_columns = SAMPLED
     reads_once = True
 
@@ -70,24 +70,24 @@ class ReadingWorker(Worker):
     reader: Reader
 
     @abstractmethod
-    def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> TokenIds:
+    def token_ids(self, block: TraceBlock, row: Mapping[str, Any]) -> TokenIds:
         """The token ids that the model reads for a trace."""
 
     def unfit_reason(self, text: TokenIds) -> str | None:
         """The reason why a text cannot be used; None where it can."""
         return self.reader.unreadable_reason(text)
 
-    def length_difference(self, row: Mapping[str, Any], text: TokenIds) -> str | None:
+    def length_difference_text(self, row: Mapping[str, Any], text: TokenIds) -> str | None:
         """A sentence on a text whose number of tokens differs from the logged one; None where it does not."""
         return None
 
     def fitting_texts(self, block: TraceBlock) -> _FittingTexts:
         """The texts of a block that the model can read, with a record of those that it can't."""
-        read = [(row, self.ids(block, row)) for row in block.rows]
+        read = [(row, self.token_ids(block, row)) for row in block.wanted_rows]
         why = {row["trace_id"]: self.unfit_reason(text) for row, text in read}
         texts = [(text, row) for row, text in read if why[row["trace_id"]] is None]
         skipped = tuple((trace, reason) for trace, reason in why.items() if reason is not None)
-        reasons = ((row["trace_id"], self.length_difference(row, text)) for text, row in texts)
+        reasons = ((row["trace_id"], self.length_difference_text(row, text)) for text, row in texts)
         recounted = tuple((trace, reason) for trace, reason in reasons if reason is not None)
         return _FittingTexts([text for text, _ in texts], [row for _, row in texts], skipped, recounted)
 
@@ -143,7 +143,7 @@ class ForcedWorker(ReadingWorker):
         ends = (self.reader.tokens.end_token, *self.ends.values(), *self.reader.files.end_tokens())
         self.all_ends = frozenset(end for end in ends if end is not None)
 
-    def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> TokenIds:
+    def token_ids(self, block: TraceBlock, row: Mapping[str, Any]) -> TokenIds:
         """The tokens of the prompt, as an engine sends it, and the sampled ones; else those of the text and its end."""
         prompt = original_prompt(self.prompts, block, row)
         end = self.ends[not isinstance(prompt, str)]
@@ -159,7 +159,7 @@ class ForcedWorker(ReadingWorker):
             ids = (*ids, end)
         return TokenIds(tuple(tokens.encode(prompt)) if prompt else (), ids)
 
-    def length_difference(self, row: Mapping[str, Any], text: TokenIds) -> str | None:
+    def length_difference_text(self, row: Mapping[str, Any], text: TokenIds) -> str | None:
         """A sentence on a text with unlogged tokens that has another number of tokens than logged; else None."""
         logged = row["completion_tokens"]
         if text.counted is None or logged is None or row["finalizer_used"] or row["tokens_estimated"]:

@@ -92,7 +92,7 @@ class _PromptedWorker(Worker):
             self._note(answered)
 
     def _note(self, event: Answered) -> None:
-        """Note an answered call."""
+        """Note the answer to a call: its completion, or its failure."""
         self.queue.note_earlier_answer(event)
         if event.completion is None:
             self.failed[event.about] = event.failure or "", event.cause or FAILED
@@ -105,11 +105,11 @@ class _PromptedWorker(Worker):
         return {"model": engine.model, "engine": described, "prompt": self.template.text, "tries": TRIES}
 
     def announce_next(self, block: TraceBlock) -> None:
-        self.later = block, list(self.step.questions(block.rows))
+        self.later = block, list(self.step.questions(block.wanted_rows))
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         """Asks about a block's traces; returns rows for those whose judgement could be read."""
-        questions = list(self.step.questions(block.rows))
+        questions = list(self.step.questions(block.wanted_rows))
         self._ask_questions(block, questions, advance)
         self.begun.difference_update(question.key for question in questions)
         if self.work.with_failures:

@@ -12,7 +12,7 @@ from generate.passes.batching import TokenIds
 from generate.passes.reader import ReadBatch, TokenStatistics, logprobs_of
 from generate.signals.forced import SAMPLED, ForcedWorker, TeacherForced
 from generate.signals.signal import FREE, Additions, BlockRows, VerifierSignal, Worker, Workload, score_rows
-from generate.traces.block import READ, Texts, TraceBlock
+from generate.traces.block import READ, TextsToRead, TraceBlock
 from toolkit.errors import RequiredError
 from toolkit.progress import Advance
 from toolkit.settings import setting
@@ -31,13 +31,13 @@ class _LoggedWorker(Worker):
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         rows, skipped = [], []
-        for row in block.rows:
+        for row in block.wanted_rows:
             score, reason = self._score(row)
             if score is None:
                 skipped.append((row["trace_id"], reason))
                 continue
             rows.append(self.step.verification_row(row, score, **FREE))
-        advance(len(block.rows))
+        advance(len(block.wanted_rows))
         return BlockRows(score_rows(rows, self.step.decimals), tuple(skipped))
 
     def _score(self, row: dict[str, Any]) -> tuple[float | None, str]:
@@ -109,9 +109,9 @@ class LogProb(VerifierSignal, TeacherForced):
         return _LoggedWorker if self.model is None else LogProbWorker
 
     @property
-    def texts(self) -> Texts:  # type: ignore[override]
+    def texts_to_read(self) -> TextsToRead:  # type: ignore[override]
         """The texts to read: none where the log has the log-probabilities."""
-        return Texts.NONE if self.model is None else Texts.PROMPTED
+        return TextsToRead.NONE if self.model is None else TextsToRead.PROMPTED
 
     @property
     def trace_columns(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from generate.passes.batching import TokenIds
-from generate.passes.reader import TextReading, encode_pair, label_probabilities, open_reader
+from generate.passes.reader import ReadSettings, encode_pair, label_probabilities, open_reader
 from generate.signals.feature_signals import (
     SHARED,
     EmbeddingWorker,
@@ -35,7 +35,7 @@ class _PeerWorker(EmbeddingWorker):
     def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         unit = embed_texts(self.step.justifications(rows["text"]).to_list(), self.embedder)
         (name,) = self.step.features
-        similarity = peer_similarity(unit, peer_groups(rows), self.step.has_earlier_peers)
+        similarity = peer_similarity(unit, peer_groups(rows), self.step.only_earlier_peers)
         return {name: similarity}, too_long_reasons(rows, np.isnan(unit).any(axis=1))
 
 
@@ -62,7 +62,7 @@ class _ContradictionWorker(FeatureWorker):
 
     def __init__(self, step: PeerContradiction, work: WorkerInput):
         super().__init__(step, work)
-        reading = TextReading(device=step.device, batch_tokens=step.batch_tokens)
+        reading = ReadSettings(device=step.device, batch_tokens=step.batch_tokens)
         self.reader = open_reader(work.additions.resolve_model(step.model), "sequence", reading, step.place_in_recipe)
         names = {int(place): str(name) for place, name in self.reader.network.config.id2label.items()}
         labels = [place for place, name in names.items() if "contradict" in name.lower()]
@@ -78,7 +78,7 @@ class _ContradictionWorker(FeatureWorker):
 
     def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         texts = self.step.justifications(rows["text"]).to_list()
-        peers = _peers_of(peer_groups(rows).tolist(), self.step.has_earlier_peers, self.step.most)
+        peers = _peers_of(peer_groups(rows).tolist(), self.step.only_earlier_peers, self.step.most)
         names, values = rows["trace_id"].to_list(), np.full(rows.height, np.nan)
         lacking: dict[str, str] = {}
         wanted = [place for place, name in enumerate(names) if name in block.wanted]
@@ -93,14 +93,15 @@ class _ContradictionWorker(FeatureWorker):
                 places.append(place)
                 counts.append(len(trace_pairs))
                 pairs += trace_pairs
-            values[places] = peer_contradiction(self._contradicts(pairs), np.array(counts, dtype=np.int64))
+            probabilities = self._contradiction_probabilities(pairs)
+            values[places] = peer_contradiction(probabilities, np.array(counts, dtype=np.int64))
         (name,) = self.step.features
         return {name: values}, lacking
 
     def close(self) -> None:
         self.reader.close()
 
-    def _contradicts(self, pairs: Sequence[TokenIds]) -> np.ndarray:
+    def _contradiction_probabilities(self, pairs: Sequence[TokenIds]) -> np.ndarray:
         """The probability that each pair's premise contradicts its hypothesis, (n,). Equal pairs are read once."""
         distinct = list(dict.fromkeys(pairs))
         places = {pair.all_ids: place for place, pair in enumerate(distinct)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generate.signals.signal import FREE, Additions, BlockRows, VerifierSignal, Worker, score_rows
-from generate.traces.block import Texts, TraceBlock
+from generate.traces.block import TextsToRead, TraceBlock
 from toolkit.progress import Advance
 
 
@@ -22,9 +22,8 @@ class _RandomWorker(Worker):
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         seed, name = self.work.additions.seed, self.step.name
-        rows = [
-            self.step.verification_row(row, _random_score(seed, name, row["trace_id"]), **FREE) for row in block.rows
-        ]
+        scores = ((row, _random_score(seed, name, row["trace_id"])) for row in block.wanted_rows)
+        rows = [self.step.verification_row(row, score, **FREE) for row, score in scores]
         advance(len(rows))
         return BlockRows(score_rows(rows))
 
@@ -41,7 +40,7 @@ class RandomScore(VerifierSignal):
 
     kind = "random"
     worker = _RandomWorker
-    texts = Texts.NONE
+    texts_to_read = TextsToRead.NONE
 
     def identity(self, additions: Additions) -> dict[str, Any]:
         """The settings that determine the rows, with the recipe's seed among them."""

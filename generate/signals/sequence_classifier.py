@@ -17,16 +17,16 @@ import numpy as np
 
 from generate.engines.base import EngineError
 from generate.engines.weights import (
-    DeviceAndType,
+    LoadOptions,
     ModelFiles,
     find_model,
     first_line,
     load_network,
-    load_tokens,
+    load_tokenizer,
     require_extra,
 )
 from generate.passes.batching import TokenIds
-from generate.passes.reader import ReadBatch, Reader, TextReading, classifier_outputs, label_probabilities, open_reader
+from generate.passes.reader import ReadBatch, Reader, ReadSettings, classifier_outputs, label_probabilities, open_reader
 from generate.recipes.prompting import Template, parse_template
 from generate.signals.forced import ReadingWorker
 from generate.signals.signal import BlockRows, VerifierSignal, WorkerInput
@@ -101,7 +101,7 @@ def read_classifier(folder: str | Path) -> _ClassifierFile | None:
         return table_reader(_ClassifierFile)(read_model(path, SETTINGS_FILE), "")
 
 
-def open_classifier(model: str, settings: TextReading, base: str | None, subject: str) -> Reader:
+def open_classifier(model: str, settings: ReadSettings, base: str | None, subject: str) -> Reader:
     """Loads a classifier: whole, or a base model with its adapter. `base` overrules the base that the adapter names.
 
     `subject` names who asks, in errors. EngineError where a file, a weight or a package is missing.
@@ -119,7 +119,7 @@ def open_classifier(model: str, settings: TextReading, base: str | None, subject
     named = base or read_adapter(model).base_model_name_or_path
     beside = Path(model).resolve().parent / Path(str(named)).name
     place = str(named) if base is not None or not beside.is_dir() else str(beside)
-    placing = DeviceAndType(
+    placing = LoadOptions(
         settings.device, settings.dtype, settings.load_in_4bit, new_head=True, options={"num_labels": 1}
     )
     under = find_model(
@@ -141,7 +141,7 @@ def open_classifier(model: str, settings: TextReading, base: str | None, subject
             f"{subject}: the adapter does not fit its base `{Path(place).name}`: {first_line(error)}", code="mismatch"
         ) from None
     files = ModelFiles(Path(model).resolve(), Path(model).name, None)
-    tokens = load_tokens(model)
+    tokens = load_tokenizer(model)
     merged: Any = with_adapter if settings.load_in_4bit else with_adapter.merge_and_unload()
     left, context = settings.padding == "left", settings.context
     return Reader(files, tokens, merged.eval(), "sequence", context, settings.batch_tokens, left, under)
@@ -221,7 +221,7 @@ class _ClassifierWorker(ReadingWorker):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SequenceClassifier(VerifierSignal, TextReading):
+class SequenceClassifier(VerifierSignal, ReadSettings):
     """A verifier whose score is a sequence classifier's output on a trace.
 
     Its score is of its only output, `sigmoid` or `raw`, or of the output `label`, a probability. `base`: the folder of

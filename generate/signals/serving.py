@@ -15,7 +15,7 @@ import polars as pl
 
 from generate.signals.feature_signals import SHARED, FeatureSignal, FeatureWorker
 from generate.signals.numeric import numbers_in, word_counts
-from generate.traces.block import Texts, TraceBlock
+from generate.traces.block import TextsToRead, TraceBlock
 
 _OPERATORS = r"[-+*/^=<>≤≥≠√∑∫|]|\\[a-zA-Z]+"
 _CONSTRAINTS = (
@@ -166,5 +166,5 @@ class ServingFeatures(FeatureSignal):
     kind = "serving"
     worker = _ServingWorker
     features = tuple(SERVING)
-    texts = Texts.NONE
+    texts_to_read = TextsToRead.NONE
     recorded = SHARED

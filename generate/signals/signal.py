@@ -22,7 +22,7 @@ from generate.passes.embedding import Embedder
 from generate.recipes.prompting import PER_MESSAGE, Template
 from generate.recipes.recipe import EmbeddingSettings, EngineSettings
 from generate.recipes.toml_file import RecipePart
-from generate.traces.block import READ, Texts, TraceBlock
+from generate.traces.block import READ, TextsToRead, TraceBlock
 from toolkit.errors import ConflictError, InvalidError, RequiredError, ThinkbackError, UnsuitableError, quote
 from toolkit.log import Log, collect, schema_of
 from toolkit.progress import Advance
@@ -171,7 +171,7 @@ class TraceSignal(Checked, ABC):
     """Its own columns, where it shares `one_row` with others."""
     worker: ClassVar[type[Worker]]
     """The worker that makes its rows. Its models are loaded at once, an engine at the first call."""
-    texts: ClassVar[Texts] = Texts.WHOLE
+    texts_to_read: ClassVar[TextsToRead] = TextsToRead.WHOLE
     """The texts of a trace that it reads."""
     trace_columns: ClassVar[tuple[str, ...]] = READ
     """The columns of `traces` that it reads."""
@@ -214,7 +214,7 @@ class TraceSignal(Checked, ABC):
 
     def check_log(self, additions: Additions, log: Log) -> None:
         """Raises ThinkbackError where the log lacks what the signal is made of. No weights are loaded."""
-        if self.texts is not Texts.NONE and "text" not in log.columns("traces"):
+        if self.texts_to_read is not TextsToRead.NONE and "text" not in log.columns("traces"):
             raise UnsuitableError(
                 f"{self.section} `{self.name}`: the log has no texts of its traces: `traces` has no column `text`"
             )

@@ -184,7 +184,7 @@ class _PlacedClaims:
     ends: np.ndarray
 
 
-def _words_before(spans: pl.DataFrame) -> pl.Series:
+def _words_up_to(spans: pl.DataFrame) -> pl.Series:
     """The `count` words up to word `last` of a text."""
     once = spans.unique()
     texts = [" ".join(f"w{one}" for one in range(last - count + 1, last + 1)) for last, count in once.rows()]
@@ -229,7 +229,7 @@ def _checks_table(
     decided = np.where(passages.any(axis=2), passages.argmax(axis=2), model.rounds)  # the round with the verdict
     again = drawn.error & (rng.random(texts) < model.extraction / 2)
     luck, other = rng.random((texts, slots)), rng.beta(4, 3, size)
-    confidences = {one: _confidence(rng, q, (texts, slots)) for one, q in _right_share_by_error(model).items()}
+    confidences = {one: _draw_confidences(rng, q, (texts, slots)) for one, q in _right_share_by_error(model).items()}
     confidence, right = _draw_verdicts(model, confidences, luck, wrong)
     refuted = (wrong & right & (decided < model.rounds)).any(axis=1)
     again &= ~(refuted if model.sees == "verdicts" else wrong.any(axis=1))
@@ -260,7 +260,7 @@ def _checks_table(
     })  # fmt: skip
     claims_alone = ("confidence", "matches_error", "gold_verdict", "claim_text")
     words = pl.DataFrame({"last": claims.ends[at], "count": claims.words[at]})
-    frame = frame.with_columns(claim_text=_words_before(words))
+    frame = frame.with_columns(claim_text=_words_up_to(words))
     return frame.with_columns(
         *(pl.when("named").then(name).alias(name) for name in claims_alone),
         evidence=pl.when("named").then(pl.format("passage {} on: {}", "round", "claim_text")),
@@ -275,8 +275,8 @@ def _right_share_by_error(model: CheckingModel) -> dict[bool, float]:
     return {True: model.checking, False: 1 - model.spurious}
 
 
-def _confidence(rng: np.random.Generator, mean: float, size: tuple[int, ...]) -> np.ndarray:
-    """Confidences of a mean, all of it where that is 0 or 1."""
+def _draw_confidences(rng: np.random.Generator, mean: float, size: tuple[int, ...]) -> np.ndarray:
+    """Draws confidences with a mean; all equal it where it is 0 or 1."""
     if mean in (0.0, 1.0):
         return np.full(size, mean)
     return rng.beta(SPREAD * mean, SPREAD * (1 - mean), size)

@@ -197,7 +197,7 @@ class _ClaimsSize(Checked):
     seed: int = setting(0, low=0)
 
 
-def _simulations() -> tuple[str, ...]:
+def _simulation_names() -> tuple[str, ...]:
     """The names of the data sets that can be simulated."""
     folder = files("generate.simulation") / "constants"
     return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
@@ -205,8 +205,8 @@ def _simulations() -> tuple[str, ...]:
 
 def load_model(name: str) -> _ClaimsModel:
     """Reads the parameters of a simulated data set. Raises ThinkbackError for an unknown name."""
-    if name not in _simulations():
-        raise UnknownError(f"unknown simulated data set `{name}`; {suggest(name, _simulations())}")
+    if name not in _simulation_names():
+        raise UnknownError(f"unknown simulated data set `{name}`; {suggest(name, _simulation_names())}")
     table = tomllib.loads((files("generate.simulation") / "constants" / f"{name}.toml").read_text(encoding="utf-8"))
     verifiers = tuple(
         _SimulatedVerifier(**{**v, "name": key, "scores": tuple(map(tuple, v["scores"]))})

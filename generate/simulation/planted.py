@@ -66,7 +66,7 @@ class PlantedModel:
         return drawn / np.linalg.norm(drawn)
 
     @cached_property
-    def _difficulties(self) -> tuple[np.ndarray, np.ndarray]:
+    def _difficulty_nodes(self) -> tuple[np.ndarray, np.ndarray]:
         """The nodes and weights for integrals over a standard normal variable."""
         points, weights = np.polynomial.hermite_e.hermegauss(NODES)
         return points, weights / weights.sum()
@@ -81,7 +81,7 @@ class PlantedModel:
         """The AUC of the projection over all traces."""
         from scipy.stats import norm
 
-        u, weights = self._difficulties
+        u, weights = self._difficulty_nodes
         right = weights * self.right_probability(u)
         wrong = weights - right
         apart = self.signal + self.difficulty * (u[:, None] - u[None, :])
@@ -90,7 +90,7 @@ class PlantedModel:
 
     def random_pick_accuracy(self) -> float:
         """The expected share of right traces."""
-        u, weights = self._difficulties
+        u, weights = self._difficulty_nodes
         return float(weights @ self.right_probability(u))
 
     def best_of_accuracy(self, traces: int, places: int | None = None) -> float:
@@ -98,7 +98,7 @@ class PlantedModel:
         from scipy.integrate import quad
         from scipy.stats import norm
 
-        u, weights = self._difficulties
+        u, weights = self._difficulty_nodes
         probability, ahead = self.right_probability(u), self.signal / np.sqrt(self.noise_variance(places))
 
         def highest_density(z: float) -> float:

@@ -59,7 +59,7 @@ class RoundsModel:
     def __post_init__(self) -> None:
         check(self)
 
-    def names_leader(self, gold: np.ndarray) -> np.ndarray:
+    def leader_probabilities(self, gold: np.ndarray) -> np.ndarray:
         """The probabilities that an answer names its round's leader, by whether the round holds gold documents."""
         return np.clip(self.agreement + self.tie * self.strength * np.where(gold, 1.0, -1.0), 0.0, 1.0)
 
@@ -77,8 +77,8 @@ class DrawnRounds:
     scores: np.ndarray
     seconds: np.ndarray
 
-    def first_questions(self, examples: int) -> DrawnRounds:
-        """Those of the first questions."""
+    def of_first_questions(self, examples: int) -> DrawnRounds:
+        """The rounds of the first questions."""
         return DrawnRounds(*(getattr(self, name)[:examples] for name in self.__dataclass_fields__))
 
     @property
@@ -117,7 +117,7 @@ def simulate_rounds(
 def _blocks(examples: int, seed: int, model: RoundsModel, chains: ChainsModel) -> Iterator[dict[str, pl.DataFrame]]:
     block = max(1, min(AT_ONCE, MOST_DOCUMENTS // (model.hops * model.rounds * model.documents)))
     for number, first in enumerate(range(0, examples, block)):
-        drawn = _draw_rounds(np.random.default_rng([seed, number]), block, model).first_questions(
+        drawn = _draw_rounds(np.random.default_rng([seed, number]), block, model).of_first_questions(
             min(block, examples - first)
         )
         names = pl.Series("example_id", [f"q{one:06}" for one in range(first, first + len(drawn.gold))])
@@ -131,9 +131,9 @@ def _blocks(examples: int, seed: int, model: RoundsModel, chains: ChainsModel) -
             "gold_documents": _values_in_lists(documents.filter(pl.Series(flat)), gold),
         })  # fmt: skip
         rng = np.random.default_rng([seed, number, 2])
-        rounds = [_rounds_table(names, drawn, _with_lost(rng, documents, flat, model.lost))]
+        rounds = [_rounds_table(names, drawn, _replace_some_gold(rng, documents, flat, model.lost))]
         if model.explored:
-            lost = _with_lost(rng, documents, flat, model.lost - model.gained)
+            lost = _replace_some_gold(rng, documents, flat, model.lost - model.gained)
             rounds.append(_rounds_table(names, drawn, lost).with_columns(pool=pl.lit(REWARDED)))
         tables = {"examples": texts, "rounds": pl.concat(rounds)}
         if chains.chains:
@@ -153,13 +153,13 @@ def _draw_rounds(rng: np.random.Generator, examples: int, model: RoundsModel) ->
     relevance = rng.normal(size=size) + model.quality * gold
     first_stage = (rng.normal(size=size) + 0.5 * model.quality * gold).reshape(hop)
     rank = np.argsort(np.argsort(-first_stage, axis=-1), axis=-1).reshape(size)
-    leads = rng.random((*rounds, model.answers)) < model.names_leader(np.asarray(gold.any(axis=-1)))[..., None]
+    leads = rng.random((*rounds, model.answers)) < model.leader_probabilities(np.asarray(gold.any(axis=-1)))[..., None]
     answers = np.where(leads, 0, rng.integers(1, OTHERS + 1, leads.shape))
     scores = np.clip(rng.normal(0.5, 0.2, leads.shape) + model.known * leads, 0, 1)
     return DrawnRounds(gold, relevance, rank, answers, scores, rng.gamma(4.0, 0.25, rounds))
 
 
-def _with_lost(rng: np.random.Generator, documents: pl.Series, gold: np.ndarray, lost: float) -> pl.Series:
+def _replace_some_gold(rng: np.random.Generator, documents: pl.Series, gold: np.ndarray, lost: float) -> pl.Series:
     """The documents, in the place of some gold ones others that nobody looks for."""
     if lost <= 0:
         return documents

@@ -30,9 +30,9 @@ from generate.tasks.task import (
     Task,
     TaskText,
     answer_of,
+    endless_questions,
     examples,
     first_questions,
-    question_stream,
     split_of_question,
 )
 from toolkit.errors import InvalidError, LimitError, RequiredError, ThinkbackError, UnknownError, quote, suggest
@@ -40,8 +40,8 @@ from toolkit.settings import Checked, from_table, setting
 
 __all__ = [
     "ANSWER", "CHARACTERS", "GRADES", "PROMPTS", "SPLITS", "TASKS", "Algebra", "AnswerCheck", "Claims",
-    "InventedTexts", "InventedWorld", "Item", "QuestionAttempts", "Task", "TaskText", "answer_of", "examples",
-    "first_questions", "judge_attempts", "make_task", "question_stream", "split_of_question", "task_examples",
+    "InventedTexts", "InventedWorld", "Item", "QuestionAttempts", "Task", "TaskText", "answer_of", "endless_questions",
+    "examples", "first_questions", "judge_attempts", "make_task", "split_of_question", "task_examples",
 ]  # fmt: skip
 
 TASKS: Mapping[str, Callable[..., Task]] = {

@@ -274,7 +274,7 @@ class Algebra(ExerciseTask):
             parts.append(f"{_sum_text(side, VARIABLE).replace(VARIABLE, number)}={values[-1]}")
         return AnswerCheck("\n".join(parts), values[0] == values[1])
 
-    def sound(self, item: Item, attempt: str) -> float:
+    def sound_share(self, item: Item, attempt: str) -> float:
         """The share of an attempt's lines that the true answer solves. Lines that are no equation count as unsolved."""
         return share_of_lines_that_hold(attempt, lambda line: self._is_solution_line(line, item.answer))
 

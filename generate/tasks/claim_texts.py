@@ -20,7 +20,7 @@ from generate.tasks.task import TaskText
 from generate.tasks.world_texts import PASSAGES, DrawText, gather, passages_text
 from generate.worlds.passages import Passage, WorldPassages, subject_of
 from generate.worlds.questions import Hop, walk
-from generate.worlds.texts import ClaimText, TextClaim, draw_text, text_of, wrong_claim
+from generate.worlds.texts import ClaimText, TextClaim, draw_text, text_of, with_wrong_value
 from generate.worlds.world import PEOPLE, WORKS
 
 CLAIM_PROMPTS: Mapping[str, str] = {
@@ -61,7 +61,7 @@ def _draw_claim(place: WorldPassages, rng: random.Random) -> TextClaim | None:
 
 def _right_or_wrong(place: WorldPassages, claim: TextClaim, rng: random.Random) -> TextClaim:
     """A claim, half of the time with another value."""
-    return (wrong_claim(place.world, claim, rng) or claim) if rng.random() < 0.5 else claim
+    return (with_wrong_value(place.world, claim, rng) or claim) if rng.random() < 0.5 else claim
 
 
 def _extract_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
@@ -109,7 +109,7 @@ def _filter_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
             "filter", CLAIM_PROMPTS, passages=text_before, claim=_right_or_wrong(place, claim, rng).statement,
             evidence=_joined(claim.hops[:number]), query=hop.question,
         )  # fmt: skip
-        pairs.append((prompt, "\n".join(lines) if _tell(passages, [hop]) else ""))
+        pairs.append((prompt, "\n".join(lines) if _contain_facts(passages, [hop]) else ""))
         text_before = ""
     return TaskText("filter", *pairs[0], tuple(pairs[1:]))
 
@@ -172,7 +172,7 @@ def _passages_for(place: WorldPassages, hops: Sequence[Hop], rng: random.Random)
     return [one for one in gather(place, needed[:PASSAGES], rng) if one not in absent]
 
 
-def _tell(passages: Sequence[Passage], hops: Sequence[Hop]) -> bool:
+def _contain_facts(passages: Sequence[Passage], hops: Sequence[Hop]) -> bool:
     """Whether some passages tell the facts of all hops."""
     facts = {fact for one in passages for fact in one.facts}
     return all(hop.fact in facts for hop in hops)

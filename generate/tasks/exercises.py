@@ -43,9 +43,9 @@ class ExerciseTask(Difficulty, Exercise):
     """A task of exercises. A token of its models is a character."""
 
     formats: ClassVar[tuple[str, ...]] = tuple(PROMPTS)
-    words: ClassVar[None] = None
+    vocabulary: ClassVar[None] = None
 
-    def texts(
+    def training_texts(
         self,
         mixture: Mapping[str, float],
         rng: random.Random,

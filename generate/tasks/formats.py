@@ -98,7 +98,7 @@ def repair_text(task: Exercise, item: Item, attempt: str) -> TaskText:
     again.
     """
     lines = [line for line in attempt.split("\n") if line.strip()]
-    good = next((number for number, line in enumerate(lines) if task.sound(item, line) < 1), len(lines))
+    good = next((number for number, line in enumerate(lines) if task.sound_share(item, line) < 1), len(lines))
     right = answer_of(attempt) == item.answer and good == len(lines)
     end = f"{HOLDS}\n{ANSWER}{item.answer}" if right else f"fix: line {good + 1}\n{item.solution}"
     return TaskText("repair", fill_prompt("repair", question=item.question, attempt=attempt), end)
@@ -111,12 +111,12 @@ def correction_text(item: Item, attempt: str) -> TaskText:
 
 def _grade_text(task: Exercise, item: Item, attempt: str, verdict: bool) -> str:
     """The anchored score for an attempt, by its verdict and the share of its lines that hold."""
-    sound = task.sound(item, attempt)
+    sound = task.sound_share(item, attempt)
     if verdict:
         return "1.00" if sound == 1 else "0.75"
     if answer_of(attempt) is None and attempt.strip():
         whole = attempt.rpartition("\n")[0]  # the last line was cut off: it does not count
-        sound = task.sound(item, whole) if whole else 1.0
+        sound = task.sound_share(item, whole) if whole else 1.0
         if sound == 1:
             return "0.50"
     return "0.25" if sound >= 0.5 else "0.00"

@@ -35,7 +35,7 @@ class InventedTexts(Difficulty):
     name: ClassVar[str] = "invented_texts"
     labels: ClassVar[tuple[str, ...]] = (SUPPORTED, REFUTED)
     formats: ClassVar[tuple[str, ...]] = tuple(WORLD_TEXTS)
-    words: ClassVar[tuple[str, ...]] = WORDS
+    vocabulary: ClassVar[tuple[str, ...]] = WORDS
 
     def draw(self, rng: random.Random) -> Item | None:
         """Draws a text; null where this try came to nothing. Texts with and without an error take turns."""
@@ -52,7 +52,7 @@ class InventedTexts(Difficulty):
         facts = sorted(f"{one.hops[0].fact[0].name} {[hop.fact[1] for hop in one.hops]}" for one in text.claims)
         return Item(text.text, REFUTED if flawed else SUPPORTED, "", repr(facts), extra, turn=int(flawed))
 
-    def texts(
+    def training_texts(
         self,
         mixture: Mapping[str, float],
         rng: random.Random,

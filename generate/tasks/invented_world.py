@@ -48,7 +48,7 @@ class InventedWorld(Difficulty):
     name: ClassVar[str] = "invented_world"
     labels: ClassVar[None] = None
     formats: ClassVar[tuple[str, ...]] = tuple(WORLD_TEXTS)
-    words: ClassVar[tuple[str, ...]] = WORDS
+    vocabulary: ClassVar[tuple[str, ...]] = WORDS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,7 +77,7 @@ class InventedWorld(Difficulty):
         solution = "\n".join((*question.steps, f"{ANSWER}{question.answers[0]}"))
         return Item(question.text, question.answers[0], solution, question.canonical, extra, question.steps)
 
-    def texts(
+    def training_texts(
         self,
         mixture: Mapping[str, float],
         rng: random.Random,

@@ -159,7 +159,7 @@ class Claims(ExerciseTask):
         text, _, label = item.solution.rpartition(f"\n{ANSWER}")
         return AnswerCheck(text if answer else f"no answer\n{text}", answer == label, label)
 
-    def sound(self, item: Item, attempt: str) -> float:
+    def sound_share(self, item: Item, attempt: str) -> float:
         """The share of an attempt's lines that are facts of the item or its answer."""
         true = {*item.facts, f"{ANSWER}{item.answer}"}
         return share_of_lines_that_hold(attempt, true.__contains__)
@@ -227,7 +227,7 @@ def _second_cell(part: _ClaimPart) -> tuple[int, int] | None:
     return (part.other, part.year) if part.kind in OTHER else None
 
 
-def _combinations(table: _FactTable, part: _ClaimPart) -> list[tuple[int, int]]:
+def _number_pairs(table: _FactTable, part: _ClaimPart) -> list[tuple[int, int]]:
     """The numbers that a part compares, (first, second), for each choice of sources; second is 0 where unused."""
     second = _second_cell(part)
     cells = (0,) if second is None else table.cells[second[0]][second[1]]
@@ -236,7 +236,7 @@ def _combinations(table: _FactTable, part: _ClaimPart) -> list[tuple[int, int]]:
 
 def part_verdict(table: _FactTable, part: _ClaimPart) -> str:
     """Whether the table bears a part out: `yes`, `no`, or `half` where only some sources do."""
-    held = {_part_holds(part, first, second) for first, second in _combinations(table, part)}
+    held = {_part_holds(part, first, second) for first, second in _number_pairs(table, part)}
     return HALF if len(held) == 2 else YES if held == {True} else NO
 
 
@@ -254,7 +254,7 @@ def _arithmetic_result(kind: str, first: int, second: int) -> int:
 
 def _part_line(table: _FactTable, part: _ClaimPart) -> str:
     """A justification's line for a part: the arithmetic for each choice of sources, the claimed number, the verdict."""
-    sums = [_arithmetic_text(part, first, second) for first, second in _combinations(table, part)]
+    sums = [_arithmetic_text(part, first, second) for first, second in _number_pairs(table, part)]
     claimed = "" if part.kind in ("bound", "times") else f", {part.number}"
     return f"{table.topics[part.column]} {' '.join(sums)}{claimed}: {part_verdict(table, part)}"
 

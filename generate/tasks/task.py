@@ -117,11 +117,11 @@ class Task(Protocol):
         ...
 
     @property
-    def words(self) -> tuple[str, ...] | None:
+    def vocabulary(self) -> tuple[str, ...] | None:
         """All words of its texts, where a token of its models is a word; None where it is a character."""
         ...
 
-    def texts(
+    def training_texts(
         self,
         mixture: Mapping[str, float],
         rng: random.Random,
@@ -145,7 +145,7 @@ class Exercise(Protocol):
         """Checks a proposed answer without solving the question. A null answer does not hold."""
         ...
 
-    def sound(self, item: Item, attempt: str) -> float:
+    def sound_share(self, item: Item, attempt: str) -> float:
         """The share of an attempt's lines that hold; 0 without lines."""
         ...
 
@@ -156,7 +156,7 @@ def split_of_question(canonical: str) -> str:
     return next(split for split, places in SPLITS.items() if place in places)
 
 
-def question_stream(task: Task, split: str, seed: int) -> Iterator[Item]:
+def endless_questions(task: Task, split: str, seed: int) -> Iterator[Item]:
     """Yields the questions of one split without end and without repeats.
 
     Raises ThinkbackError where the task's settings have no further question of that split.
@@ -184,7 +184,7 @@ def question_stream(task: Task, split: str, seed: int) -> Iterator[Item]:
 
 def first_questions(task: Task, split: str, n: int, seed: int) -> list[Item]:
     """The first `n` questions of a split."""
-    return list(islice(question_stream(task, split, seed), n))
+    return list(islice(endless_questions(task, split, seed), n))
 
 
 def examples(task: Task, sizes: Mapping[str, int], seed: int, name: str | None = None) -> pl.DataFrame:

@@ -12,7 +12,7 @@ import polars as pl
 
 from generate.engines.base import Prompt
 from generate.engines.thoughts import with_thoughts
-from generate.recipes.prompting import Template, field_texts, text_of
+from generate.recipes.prompting import Template, field_texts, prompt_text
 from generate.traces.log_origins import joined_pools
 from toolkit.errors import MismatchError, RequiredError
 from toolkit.log import Log, collect
@@ -29,7 +29,7 @@ NO_TEXT = "the log has no text of the trace"
 NO_TEXT_OF_ANOTHER = "the log has no text of another trace in its group"
 
 
-class Texts(Enum):
+class TextsToRead(Enum):
     """Which texts of a trace a signal reads: none; its own; its own after the attempt it continues; or its own after
     the prompt it answered, which for a revision has the attempt in it.
     """
@@ -52,7 +52,7 @@ class TraceBlock:
     joined: frozenset[str] = frozenset()
 
     @cached_property
-    def rows(self) -> list[dict[str, Any]]:
+    def wanted_rows(self) -> list[dict[str, Any]]:
         """The wanted traces as rows, in order."""
         return self.traces.filter(pl.col("trace_id").is_in(list(self.wanted))).to_dicts()
 
@@ -76,24 +76,23 @@ class TraceBlock:
         parent = self.traces_by_id.get(row["parent_id"] or "") if row["pool"] in self.joined else None
         return text if parent is None else self.full_text(parent) + text
 
-    def traces_without_text(self, texts: Texts, whole_groups: bool) -> dict[str, str]:
+    def traces_without_text(self, texts: TextsToRead, whole_groups: bool) -> dict[str, str]:
         """The wanted traces with a missing text that would be read, and why each is left out. With `whole_groups` so
         are all of their groups, since a choice is among a whole group. An empty text is not missing.
         """
-        if texts is Texts.NONE:
+        if texts is TextsToRead.NONE:
             return {}
-        bare = {row["trace_id"]: NO_TEXT for row in self.rows if self._lacks_text(row, texts)}
+        bare = {row["trace_id"]: NO_TEXT for row in self.wanted_rows if self._lacks_text(row, texts)}
         if not whole_groups:
             return bare
         groups = {choice_group(self.traces_by_id[trace]) for trace in bare}
-        return {
-            r["trace_id"]: bare.get(r["trace_id"], NO_TEXT_OF_ANOTHER) for r in self.rows if choice_group(r) in groups
-        }
+        rows = (row for row in self.wanted_rows if choice_group(row) in groups)
+        return {row["trace_id"]: bare.get(row["trace_id"], NO_TEXT_OF_ANOTHER) for row in rows}
 
-    def _lacks_text(self, row: Mapping[str, Any], texts: Texts) -> bool:
+    def _lacks_text(self, row: Mapping[str, Any], texts: TextsToRead) -> bool:
         if row["text"] is None:
             return True
-        read = texts is Texts.PROMPTED or (texts is Texts.WHOLE and row["pool"] in self.joined)
+        read = texts is TextsToRead.PROMPTED or (texts is TextsToRead.WHOLE and row["pool"] in self.joined)
         parent = self.traces_by_id.get(row["parent_id"] or "") if read else None
         return parent is not None and self._lacks_text(parent, texts)
 
@@ -161,7 +160,7 @@ def original_prompt(prompts: Mapping[str, Template], block: TraceBlock, row: Map
     before = original_prompt(prompts, block, parent)
     thoughts, text = parent.get("reasoning"), parent["text"] or ""
     attempt = with_thoughts(thoughts, text) if row["pool"] in block.joined else text
-    values |= {"attempt": attempt, "answer": parent["answer"] or "", "prompt": text_of(before)}
+    values |= {"attempt": attempt, "answer": parent["answer"] or "", "prompt": prompt_text(before)}
     return template.render({**values, "reasoning": thoughts or ""}, before)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from generate.engines.base import EngineError
 from generate.engines.lfm2 import lfm2_classifier
-from generate.engines.weights import ModelFiles, load_tokens, require_extra, silence_transformers
+from generate.engines.weights import ModelFiles, load_tokenizer, require_extra, silence_transformers
 from generate.tasks import CHARACTERS
 from generate.training.model_recipe import ModelShape
 from toolkit.errors import listed
@@ -99,7 +99,7 @@ def load_model(files: ModelFiles, tokenizer: Any) -> Any:
             " that `thinkback train` made without `classes`",
             code="unsuitable",
         )
-    if load_tokens(folder).tokenizer.get_vocab() != tokenizer.get_vocab():
+    if load_tokenizer(folder).tokenizer.get_vocab() != tokenizer.get_vocab():
         raise EngineError(
             f"model `{folder}` has other tokens than the tasks: give one that `thinkback train` made", code="mismatch"
         )

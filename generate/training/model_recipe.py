@@ -157,7 +157,7 @@ class ModelRecipe(Checked):
         task = self.task.make()
         known = task.formats
         for name in self.classes:
-            if name not in (task.words or CHARACTERS):
+            if name not in (task.vocabulary or CHARACTERS):
                 raise UnknownError(f"`classes`: `{name}` is no token of `{self.task.name}`")
         for number, phase in enumerate(self.phases, start=1):
             for name in phase.mixture:

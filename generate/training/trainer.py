@@ -23,7 +23,7 @@ from generate.engines import open_engine
 from generate.engines.base import Call, CallFailure
 from generate.engines.weights import find_model, first_line, package_versions, require_extra
 from generate.passes.batching import length_batches as alike
-from generate.tasks import Item, QuestionAttempts, TaskText, judge_attempts, question_stream
+from generate.tasks import Item, QuestionAttempts, TaskText, endless_questions, judge_attempts
 from generate.tasks.formats import fill_prompt
 from generate.training.llama import load_model, make_classifier, make_model, make_tokenizer, save_model
 from generate.training.model_recipe import AttemptSettings, LearningRateSchedule, ModelRecipe, TrainingPhase
@@ -166,7 +166,7 @@ def train_model(
     """
     require_extra("generate", "torch", "transformers", "safetensors")
     check_replaceable(out, force)
-    tokenizer = make_tokenizer(recipe.task.make().words)
+    tokenizer = make_tokenizer(recipe.task.make().vocabulary)
     if recipe.start is None:
         model, start = make_model(recipe.model, recipe.seed, tokenizer), None
     else:
@@ -195,7 +195,7 @@ class _Training:
         self.recipe, self.tokenizer, self.model, self.advance = recipe, tokenizer, model, advance
         self.forward = torch.compile(model, dynamic=True) if compiled else model
         self.task = recipe.task.make()
-        self.questions = question_stream(self.task, "fit", recipe.seed)
+        self.questions = endless_questions(self.task, "fit", recipe.seed)
         self.optimizer = _Optimizer(model, recipe.schedule)
         self.steps = self.tokens = 0
 
@@ -207,7 +207,7 @@ class _Training:
             samples = _sample_attempts(self.model, self.tokenizer, self.questions, phase.attempts, number)
         sampled = perf_counter()
         rng = random.Random(f"{self.recipe.seed} {number}")
-        stated = self.task.texts(phase.mixture, rng, self.questions, samples)
+        stated = self.task.training_texts(phase.mixture, rng, self.questions, samples)
         context, schedule = self.model.config.max_position_embeddings, self.recipe.schedule
         first_step, first_token = self.steps, self.tokens
         losses: list[tuple[int, float]] = []

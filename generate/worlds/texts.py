@@ -41,7 +41,7 @@ class TextClaim:
 
     @property
     def clause(self) -> str:
-        """What it says, without the subject."""
+        """The claim as a clause, without its subject."""
         entity, relation = self.hops[-1].fact
         return clause_of(entity.kind, relation, self.values)
 
@@ -52,7 +52,7 @@ class TextClaim:
 
     @property
     def holds(self) -> bool:
-        """Whether it is right in the world."""
+        """Whether the claim is true in its world."""
         return self.values == self.hops[-1].values
 
 
@@ -91,7 +91,7 @@ def draw_text(world: World, flawed: bool, rng: random.Random) -> ClaimText | Non
     right = text_of(claims).split()
     hops = rng.choice(sorted({len(claim.hops) for claim in claims}))
     place = rng.choice([place for place, claim in enumerate(claims) if len(claim.hops) == hops])
-    wrong = wrong_claim(world, claims[place], rng)
+    wrong = with_wrong_value(world, claims[place], rng)
     if wrong is None:
         return None
     claims[place] = wrong
@@ -99,7 +99,7 @@ def draw_text(world: World, flawed: bool, rng: random.Random) -> ClaimText | Non
     return ClaimText(tuple(claims), next(number for number, (one, other) in pairs if one != other))
 
 
-def wrong_claim(world: World, claim: TextClaim, rng: random.Random) -> TextClaim | None:
+def with_wrong_value(world: World, claim: TextClaim, rng: random.Random) -> TextClaim | None:
     """The claim with another value of its kind; None where it has two values, or nobody else has another."""
     entity, relation = claim.hops[-1].fact
     others = {value for one in world.of_kind(entity.kind) for value in world.values(one, relation)}

@@ -88,11 +88,11 @@ class World:
 
 def make_world(seed: int, people: int = 900) -> World:
     """The world of a seed with about so many people, as many works, and towns and regions for them."""
-    return _Maker(random.Random(f"world {seed} {people}"), people).world()
+    return _WorldMaker(random.Random(f"world {seed} {people}"), people).world()
 
 
 @dataclass
-class _Maker:
+class _WorldMaker:
     """A world that is being drawn."""
 
     rng: random.Random

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from generate.annotating.annotation_plan import make_add_plan
-from generate.annotating.annotation_run import _AnnotatedLog, add_signals
+from generate.annotating.annotation_run import _AnnotationResult, add_signals
 from generate.engines.base import Call, CallFailure
 from generate.signals.additions import load_additions
 from tests.adding.judges import Judge, in_json, right
@@ -29,7 +29,7 @@ LOGPROB = '[[verify]]\nname = "{0}"\nkind = "logprob"\n{1}\n'
 
 def run(
     folder: Path, text: str, rule: Callable[[Call], str | CallFailure] = in_json, **options: object
-) -> _AnnotatedLog:
+) -> _AnnotationResult:
     """Add what a recipe says to the log in `folder`."""
     recipe = write_recipe(folder, text)
     plan = make_add_plan(load_additions(recipe, options.pop("settings", ())), folder / "log", **options)

@@ -24,7 +24,7 @@ def test_a_block_holds_no_more_than_it_says(tmp_path: Path, choice: dict[str, ob
     found = list(trace_blocks(plan.log, todo.traces, 40))
     assert all(block.traces.height <= 44 for block in found)
     assert len(found) == -(-todo.traces["example_id"].n_unique() // 8)
-    done = [row["trace_id"] for block in found for row in block.rows]
+    done = [row["trace_id"] for block in found for row in block.wanted_rows]
     assert sorted(done) == sorted(todo.traces["trace_id"])
     for block in found:
         assert set(block.traces["example_id"]) == set(block.examples["example_id"])

@@ -150,7 +150,7 @@ def test_progress_counts_those_that_are_left_out(home: Path) -> None:
     counted: list[float] = []
     count = lambda done=1, tokens=0: counted.append(done)  # noqa: E731
     add_planned(plan, lambda _: None, started=lambda known: counted.append(known) or count)
-    assert sum(counted) == plan.missing_rows == 120
+    assert sum(counted) == plan.missing_row_count == 120
 
 
 def test_a_dry_run_says_what_is_lacking_and_changes_nothing(home: Path) -> None:

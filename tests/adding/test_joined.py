@@ -19,7 +19,7 @@ WANTED = pl.DataFrame({"example_id": ["s001"], "trace_id": ["s001/verify/0"]})
 def test_a_joined_revision_is_read_behind_its_attempt(tmp_path: Path) -> None:
     log = make_log(tmp_path / "log", 2, source=JOINED)
     block = _read_block(log, WANTED)
-    (row,) = block.rows
+    (row,) = block.wanted_rows
     # example 1 is 1 + 4: its first attempt says 5, its revision `so 5`
     assert block.full_text(row) == "1 and 4: 5so 5"
     assert block.full_text(block.traces_by_id["s001/votes/1"]) == "1 and 4 more: 5"

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from generate.annotating.annotation_plan import make_add_plan
-from generate.annotating.annotation_run import _AnnotatedLog, add_signals
+from generate.annotating.annotation_run import _AnnotationResult, add_signals
 from generate.engines.weights import find_model
 from generate.passes import reader as reading
 from generate.passes.batching import TokenIds, length_batches, pad_batch
@@ -64,14 +64,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def run(folder: Path, models: Path, text: str) -> _AnnotatedLog:
+def run(folder: Path, models: Path, text: str) -> _AnnotationResult:
     for name in ("tiny", "orm", "nli"):
         if not (folder / name).exists():
             (folder / name).symlink_to(models / name)
     return add_signals(make_add_plan(load_additions(write_recipe(folder, text)), folder / "log"), lambda _: None)
 
 
-def scores(done: _AnnotatedLog, name: str) -> pl.DataFrame:
+def scores(done: _AnnotationResult, name: str) -> pl.DataFrame:
     return collect(done.log.scan("verifications").filter(pl.col("verifier") == name)).sort("trace_id")
 
 
@@ -387,7 +387,7 @@ def test_a_chat_is_read_as_its_engine_wrote_it(tmp_path: Path, models: Path) -> 
         forced = logprob.LogProbWorker(
             additions.verify[0], WorkerInput(additions, log, ("votes",), 0, None, None, None)
         )
-        ids = forced.ids(rows, rows.rows[0])
+        ids = forced.token_ids(rows, rows.wanted_rows[0])
         assert words.decode(ids.prompt) == text
         assert ids.completion[-1] == end
         forced.reader.close()
@@ -423,7 +423,7 @@ def test_the_engine_of_a_model_is_found_by_what_the_hub_calls_it_or_by_its_weigh
     additions = load_additions(write_recipe(tmp_path, LOGPROB.replace('"tiny"', f'"{asked}"')))
     forced = logprob.LogProbWorker(additions.verify[0], WorkerInput(additions, log, ("votes",), 0, None, None, None))
     rows = _read_block(log, pl.DataFrame({"example_id": ["s000"], "trace_id": ["s000/votes/0"]}))
-    assert words.decode(forced.ids(rows, rows.rows[0]).prompt) == "!0 + 1"
+    assert words.decode(forced.token_ids(rows, rows.wanted_rows[0]).prompt) == "!0 + 1"
     forced.reader.close()
 
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from generate.annotating.annotation_plan import make_add_plan
-from generate.annotating.annotation_run import _AnnotatedLog, add_signals
+from generate.annotating.annotation_run import _AnnotationResult, add_signals
 from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import generate
@@ -48,7 +48,7 @@ def sampled(tmp_path_factory: pytest.TempPathFactory, tiny: Any) -> Path:
     return folder / "log"
 
 
-def added(folder: Path, tiny: Any, text: str) -> _AnnotatedLog:
+def added(folder: Path, tiny: Any, text: str) -> _AnnotationResult:
     if not (folder / "tiny").exists():
         (folder / "tiny").symlink_to(tiny.home)
     return add_signals(make_add_plan(load_additions(write_recipe(folder, text)), folder / "log"), lambda _: None)

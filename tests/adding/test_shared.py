@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from generate.annotating.annotation_plan import estimate_additions, make_add_plan
+from generate.annotating.annotation_plan import estimate_remaining_work, make_add_plan
 from generate.annotating.annotation_run import LATE, add_signals
 from generate.engines.base import Call, CallFailure
 from generate.signals.additions import load_additions
@@ -76,7 +76,7 @@ def test_what_a_killed_run_left_goes_though_the_log_lacks_nothing(
     """It was killed once its rows were in the log, before it removed its own folder."""
     make_log(tmp_path / "log")
     with monkeypatch.context() as patch:
-        patch.setattr("generate.annotating.annotation_run._SignalRun.remove_added", lambda _: None)
+        patch.setattr("generate.annotating.annotation_run._SignalRun.remove_folder_once_added", lambda _: None)
         add_chance(tmp_path, CHANCE)
     assert (tmp_path / "log" / ADDING).is_dir()
     before = scores(tmp_path, "chance")
@@ -229,7 +229,7 @@ def test_calls_for_choices_are_bounded_by_groups(tmp_path: Path) -> None:
     again = more.with_columns(trace_id=pl.col("trace_id") + "+", sample_index=pl.col("sample_index") + 1)
     make_log(tmp_path / "log", traces=pl.concat([rows, of_second.cast(dict(rows.schema)), again]))
     plan = make_add_plan(load_additions(write_recipe(tmp_path, BEST)), tmp_path / "log")
-    assert [one.cost.calls for one in estimate_additions(plan)] == [36]
+    assert [one.cost.calls for one in estimate_remaining_work(plan)] == [36]
     asked: list[str] = []
     run(tmp_path, BEST, lambda call: asked.append(call.key) or '{"best": 1}')
     assert len(asked) == 18
@@ -303,7 +303,7 @@ def test_progress_counts_every_trace_once(tmp_path: Path) -> None:
 
     rule = Judge(lambda call: '{"best": 2}' if "best:" in call.prompt else in_json(call))
     add_signals(plan, lambda _: rule, started=started)
-    assert sum(counted) == plan.missing_rows == 60
+    assert sum(counted) == plan.missing_row_count == 60
 
 
 def test_a_server_that_was_mended_is_asked_anew(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from generate.annotating.annotation_plan import make_add_plan
-from generate.annotating.annotation_run import _AnnotatedLog, add_signals
+from generate.annotating.annotation_run import _AnnotationResult, add_signals
 from generate.signals.additions import load_additions
 from generate.tasks import task_examples
 from tests.adding.test_passes import read_alone
@@ -20,11 +20,11 @@ from toolkit.log import collect, validate_log
 RANDOM = '[[verify]]\nname = "chance"\nkind = "random"\npools = ["votes"]\n'
 
 
-def added(folder: Path, text: str, shard: tuple[int, int] = (1, 1)) -> _AnnotatedLog:
+def added(folder: Path, text: str, shard: tuple[int, int] = (1, 1)) -> _AnnotationResult:
     return add_signals(make_add_plan(load_additions(write_recipe(folder, text)), folder / "log", shard), lambda _: None)
 
 
-def scored(done: _AnnotatedLog) -> list[str]:
+def scored(done: _AnnotationResult) -> list[str]:
     return sorted(collect(done.log.scan("verifications", ["trace_id"]))["trace_id"])
 
 

@@ -28,8 +28,8 @@ class BrevityWorker(Worker):
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         """A score for each trace that is not too long."""
         most = self.step.most
-        sizes = {row["trace_id"]: len(block.full_text(row)) for row in block.rows}
-        fits = [row for row in block.rows if sizes[row["trace_id"]] <= most]
+        sizes = {row["trace_id"]: len(block.full_text(row)) for row in block.wanted_rows}
+        fits = [row for row in block.wanted_rows if sizes[row["trace_id"]] <= most]
         rows = [self.step.verification_row(row, 1 - sizes[row["trace_id"]] / most, **FREE) for row in fits]
         advance(len(rows))
         return BlockRows(score_rows(rows), tuple((name, "too long") for name in sizes if sizes[name] > most))

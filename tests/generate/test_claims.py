@@ -11,7 +11,7 @@ from statistics import fmean
 import polars as pl
 import pytest
 
-from generate.simulation.claims import _simulations, load_model, simulate_claims
+from generate.simulation.claims import _simulation_names, load_model, simulate_claims
 from replay.studies.factcheck import fidelity
 from replay.studies.factcheck.fidelity import (
     KNOWN,
@@ -102,7 +102,7 @@ def test_wall_clock_is_told_by_pool(tmp_path: Path) -> None:
     assert set(source["verifiers"]["deepseek"]["pools"]) == {"n15"}
 
 
-@pytest.mark.parametrize("name", seeds(1, sorted(_simulations())))
+@pytest.mark.parametrize("name", seeds(1, sorted(_simulation_names())))
 def test_replay_lies_within_the_distances(name: str, tmp_path: Path) -> None:
     log = simulate_claims(tmp_path / "log", name, traces=16)
     lines = check_simulation(log, name, "n16")
@@ -190,7 +190,7 @@ def test_signs_that_nothing_was_fitted_to_over_two_seeds(name: str, tmp_path: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", _simulations())
+@pytest.mark.parametrize("name", _simulation_names())
 def test_signs_that_nothing_was_fitted_to_over_ten_seeds(name: str, tmp_path: Path) -> None:
     assert signs_of(name, 10, tmp_path) == {key: ten for key, (_, ten) in SIGNS.items() if key.startswith(name)}
 

@@ -69,7 +69,7 @@ class Waits(CallQueue):
         self.done.append(call)
         self.came.set()
 
-    def ready(self) -> bool:
+    def can_complete(self) -> bool:
         return bool(self.done)
 
     def completed(self) -> Iterator[tuple[Call, Outcome]]:

@@ -270,4 +270,4 @@ def test_a_refused_verification_is_a_missing_score(tmp_path: Path, server: Serve
     assert done.log.manifest.source["verifiers"]["judge"]["left_out"] == {"422": 1, "503": 1}
     assert calls_left_out(done.log.manifest.source) == {"422": 1, "503": 1}
     assert validate_log(done.log).ok
-    assert not make_add_plan(load_additions(recipe), tmp_path / "log").missing_rows, "both are settled"
+    assert not make_add_plan(load_additions(recipe), tmp_path / "log").missing_row_count, "both are settled"

@@ -62,8 +62,8 @@ def test_what_is_kept_is_read_back_as_it_was(tmp_path: Path) -> None:
 def test_the_answers_of_some_examples_are_read_alone(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         journal.append(EVENTS)
-        assert list(journal.answered(["ü", "x"])) == [EVENTS[2]]
-        assert [(one.about, one.sample, one.completion is None) for one in journal.outcomes()] == [
+        assert list(journal.answers_of(["ü", "x"])) == [EVENTS[2]]
+        assert [(one.about, one.sample, one.completion is None) for one in journal.answers_without_text()] == [
             ("e/1", 2, False), ("e/1", 0, False), ("ü", 1, True),
         ]  # fmt: skip
 

@@ -12,15 +12,15 @@ from generate.classifier.classifier_recipe import load_training
 from generate.recipes.prompting import PROMPTS
 from generate.recipes.recipe import (
     Recipe,
-    _Balanced,
+    _BalancedTemperatures,
     _ConstantTemperature,
-    _Mixture,
     _ReviseStep,
+    _TemperatureMixture,
     load_added_pools,
     load_recipe,
 )
 from generate.recipes.toml_file import read_toml, shipped_recipes
-from generate.sampling.samples import ask_samples
+from generate.sampling.samples import sample_calls
 from generate.sampling.sampling_estimate import estimate_pools
 from generate.sampling.sampling_plan import make_plan
 from generate.signals.additions import load_additions
@@ -73,7 +73,7 @@ def test_settings_overrule_the_file(tmp_path: Path) -> None:
     )
     assert recipe.sample[1].samples == 5
     assert recipe.engine.model == "other"
-    assert recipe.sample[0].temperature == _Mixture((0.0, 1.0))
+    assert recipe.sample[0].temperature == _TemperatureMixture((0.0, 1.0))
     for given, refusal in (
         ("sample.vote.samples=5", ("unknown", "`votes`")),
         ("samples", ("invalid", "`engine.model=llama3.2`", "`samples`")),
@@ -107,7 +107,7 @@ def pools(recipe: Recipe) -> dict[str, tuple[int, object, int]]:
 def test_settings_of_the_papers() -> None:
     for name in ("quantemp", "claimdecomp"):
         recipe = load_recipe(name)
-        assert pools(recipe) == {"n15": (15, _Balanced(0.3, 0.7, 0.05), 512)}
+        assert pools(recipe) == {"n15": (15, _BalancedTemperatures(0.3, 0.7, 0.05), 512)}
         assert recipe.few_shot is not None
         assert (recipe.few_shot.choose, recipe.few_shot.k, recipe.few_shot.split) == ("similar", 4, ("train",))
         assert recipe.answers.labels == ("Supports", "Refutes", "Conflicting")
@@ -127,7 +127,7 @@ def test_settings_of_the_papers() -> None:
     lilave = load_recipe("lilave-gsm8k")
     assert pools(lilave)["probe"][:2] == (1, _ConstantTemperature(0.0))
     assert pools(lilave)["votes"][:2] == (16, _ConstantTemperature(1.0))
-    assert pools(lilave)["mixture"][:2] == (5, _Mixture((0.0, 0.25, 0.5, 0.75, 1.0)))
+    assert pools(lilave)["mixture"][:2] == (5, _TemperatureMixture((0.0, 0.25, 0.5, 0.75, 1.0)))
     assert lilave.revise[0].action == "self_correct"
 
 
@@ -201,8 +201,8 @@ def test_a_dry_run_counts_the_requests_of_calls(tmp_path: Path, per_call: int, p
     assert [line.requests for line in estimate_pools(make_plan(alike)) if line.pool == "votes"] == [requests]
     unlike = load_recipe(write_recipe(tmp_path, 2), given)
     step, options = unlike.step_of("votes"), unlike.engine.options
-    asked = [ask_samples(step, unlike.seed, name, "?", range(8), per_call) for name in ("s000", "s001")]
-    sent = sum(len(options.requests(one.call.temperatures)) for calls in asked for one in calls)
+    asked = [sample_calls(step, unlike.seed, name, "?", range(8), per_call) for name in ("s000", "s001")]
+    sent = sum(len(options.split_into_requests(one.call.temperatures)) for calls in asked for one in calls)
     assert [line.requests for line in estimate_pools(make_plan(unlike)) if line.pool == "votes"] == [sent]
     assert sent >= requests
 

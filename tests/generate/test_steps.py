@@ -16,10 +16,10 @@ from generate.recipes.recipe import (
     AnswerSettings,
     EvidenceSettings,
     FewShotSettings,
-    _Balanced,
+    _BalancedTemperatures,
     _ConstantTemperature,
-    _Mixture,
     _read_schedule,
+    _TemperatureMixture,
     load_recipe,
     seed_of,
 )
@@ -38,7 +38,7 @@ def test_a_seed_is_the_documented_digest() -> None:
 
 
 def test_the_balanced_grid_is_that_of_the_thesis_and_balanced_at_every_length() -> None:
-    schedule = _Balanced(0.30, 0.70, 0.05)
+    schedule = _BalancedTemperatures(0.30, 0.70, 0.05)
     assert schedule.temperatures() == (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
     orders = set()
     for example in ("a", "b", "c"):
@@ -54,7 +54,7 @@ def test_the_balanced_grid_is_that_of_the_thesis_and_balanced_at_every_length() 
 def test_constant_and_mixture() -> None:
     assert _ConstantTemperature(0.6).temperature(0, "e", "p", 9) == 0.6
     mixture = _read_schedule({"mixture": [0, 0.25, 0.5, 0.75, 1.0]}, "t")
-    assert mixture == _Mixture((0.0, 0.25, 0.5, 0.75, 1.0))
+    assert mixture == _TemperatureMixture((0.0, 0.25, 0.5, 0.75, 1.0))
     assert [mixture.temperature(0, "e", "p", i) for i in range(7)] == [0, 0.25, 0.5, 0.75, 1, 0, 0.25]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import replay
 from generate.engines.base import Call
-from generate.loops.unfolding import UnfoldingText, names_in
+from generate.loops.unfolding import UnfoldingText, count_names
 from generate.loops.verdicts import claims_of, confidence_of, stated_confidence, verdict_of
 from generate.recipes.recipe import EngineSettings, load_recipe
 from generate.sampling.live import LiveText, listen, listening_step
@@ -132,7 +132,7 @@ def test_words_are_what_stands_between_white_space() -> None:
     text = UnfoldingText(' Once  upon\na time.\tThe "End."  Yes ')
     assert text.words == ("Once", "upon", "a", "time.", "The", '"End."', "Yes")
     assert [text.revealed(p) for p in (0, 1, 4)] == ["", " Once", " Once  upon\na time."]
-    assert text.last_words == (4, 6, 7)
+    assert text.last_word_numbers == (4, 6, 7)
     assert [text.sentence_of(p) for p in range(1, 8)] == [0, 0, 0, 0, 1, 1, 2]
     assert [text.sentence(n) for n in (0, 1, 2)] == ["Once upon a time.", 'The "End."', "Yes"]
     assert [text.begun_sentence(p) for p in (2, 4, 5, 7)] == ["Once upon", "Once upon a time.", "The", "Yes"]
@@ -149,7 +149,7 @@ def test_words_are_what_stands_between_white_space() -> None:
     ],
 )
 def test_names_are_runs_of_words_with_capitals(words: str, count: int) -> None:
-    assert names_in(words.split()) == count
+    assert count_names(words.split()) == count
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_flawed_solutions_are_wrong_and_sound_tells_them_apart() -> None:
     for item in items():
         flawed = TASK.wrong_solution(item, rng)
         assert answer_of(flawed) not in (None, item.answer)
-        assert TASK.sound(item, flawed) < 1 == TASK.sound(item, item.solution)
+        assert TASK.sound_share(item, flawed) < 1 == TASK.sound_share(item, item.solution)
         lines = flawed.split("\n")
         assert all(one != other for one, other in itertools.pairwise(lines))
 

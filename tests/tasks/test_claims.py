@@ -165,7 +165,7 @@ def test_flawed_justifications_are_wrong() -> None:
     for item in items()[:300]:
         flawed = TASK.wrong_solution(item, rng)
         assert answer_of(flawed) in set(LABELS) - {item.answer}
-        assert TASK.sound(item, flawed) < 1 == TASK.sound(item, item.solution)
+        assert TASK.sound_share(item, flawed) < 1 == TASK.sound_share(item, item.solution)
         assert TASK.check(item, item.answer).holds
         assert not TASK.check(item, answer_of(flawed)).holds
 

@@ -16,10 +16,10 @@ from generate.tasks import (
     Algebra,
     Claims,
     answer_of,
+    endless_questions,
     examples,
     first_questions,
     make_task,
-    question_stream,
     split_of_question,
     task_examples,
 )
@@ -54,7 +54,7 @@ def test_small_spaces_do_not_leak_either() -> None:
 def test_draws_depend_on_the_seed_and_the_place_alone(task: Algebra | Claims) -> None:
     ten = first_questions(task, "dev", 10, 5)
     assert first_questions(task, "dev", 4, 5) == ten[:4]
-    assert list(islice(question_stream(task, "dev", 5), 10)) == ten
+    assert list(islice(endless_questions(task, "dev", 5), 10)) == ten
     assert first_questions(task, "dev", 10, 6) != ten
 
 

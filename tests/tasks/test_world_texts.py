@@ -23,7 +23,7 @@ from tests.worlds.parsing import read_facts
 
 @cache
 def texts() -> list[TaskText]:
-    stream = InventedWorld().texts(dict.fromkeys(PROMPTS, 1.0), random.Random(4), iter(()))
+    stream = InventedWorld().training_texts(dict.fromkeys(PROMPTS, 1.0), random.Random(4), iter(()))
     return list(islice(stream, 1_800))
 
 
@@ -136,7 +136,7 @@ def test_a_path_may_be_wrong_and_a_question_is_split_to_its_end() -> None:
 
 def test_tokens_are_words_and_give_every_text_back() -> None:
     pytest.importorskip("transformers", reason="the extra `generate` is not installed")
-    tokenizer = make_tokenizer(InventedWorld.words)
+    tokenizer = make_tokenizer(InventedWorld.vocabulary)
     for text in texts()[:300]:
         ids = tokenizer(text.prompt + text.completion)["input_ids"]
         assert tokenizer.unk_token_id not in ids

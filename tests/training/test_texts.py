@@ -17,10 +17,10 @@ from generate.tasks import (
     Item,
     QuestionAttempts,
     answer_of,
+    endless_questions,
     first_questions,
     judge_attempts,
     make_task,
-    question_stream,
 )
 from generate.training.model_recipe import LearningRateSchedule, _shipped_training_recipes, load_training_recipe
 from generate.training.trainer import _rate_at
@@ -32,12 +32,12 @@ ALL = dict.fromkeys(PROMPTS, 1.0)
 
 
 def questions() -> Iterator[Item]:
-    return question_stream(TASK, "fit", 0)
+    return endless_questions(TASK, "fit", 0)
 
 
 def test_the_mixture_is_kept() -> None:
     mixture = {"solve": 6.0, "judge": 3.0, "choose": 1.0}
-    made = list(islice(TASK.texts(mixture, random.Random(0), questions()), 2_000))
+    made = list(islice(TASK.training_texts(mixture, random.Random(0), questions()), 2_000))
     counts = Counter(text.format for text in made)
     assert set(counts) == set(mixture)
     assert abs(counts["solve"] - 1_200) < 90  # four standard deviations: sqrt(2000 * .6 * .4) = 22
@@ -51,7 +51,7 @@ def test_every_format_is_learnt_from_a_models_own_samples() -> None:
     assert samples[0].verdicts == (True, False, False)
     assert samples[0].share_right == pytest.approx(1 / 3)
     of = {name: [] for name in PROMPTS}
-    for text in islice(TASK.texts(ALL, random.Random(1), questions(), samples), 1_500):
+    for text in islice(TASK.training_texts(ALL, random.Random(1), questions(), samples), 1_500):
         of[text.format].append(text)
     assert all(len(made) > 100 for made in of.values())
     attempts = [text.prompt.removeprefix(item.question).split("\nwrong")[0].strip() for text in of["correct"]]
@@ -71,7 +71,7 @@ def test_a_format_that_the_samples_cannot_teach_is_named() -> None:
     (item,) = first_questions(TASK, "fit", 1, 5)
     only_right = [QuestionAttempts(item, (item.solution,), (True,))]
     with refuses("empty", "`correct`"):
-        next(TASK.texts({"correct": 1.0}, random.Random(0), questions(), only_right))
+        next(TASK.training_texts({"correct": 1.0}, random.Random(0), questions(), only_right))
 
 
 def test_the_rate_goes_up_in_a_line_and_down_to_nothing() -> None:

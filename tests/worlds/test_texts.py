@@ -107,7 +107,9 @@ def test_texts_with_and_without_an_error_take_turns_in_each_split() -> None:
 
 @cache
 def lessons() -> list[TaskText]:
-    return list(islice(InventedWorld().texts(dict.fromkeys(CLAIM_TEXTS, 1.0), random.Random(4), iter(())), 1_750))
+    return list(
+        islice(InventedWorld().training_texts(dict.fromkeys(CLAIM_TEXTS, 1.0), random.Random(4), iter(())), 1_750)
+    )
 
 
 def test_what_is_to_be_extracted_is_the_first_claim_that_is_not_named_yet() -> None:

@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from generate.tasks import make_task, question_stream, split_of_question
+from generate.tasks import endless_questions, make_task, split_of_question
 from generate.worlds.passages import COARSE, Passage, WorldPassages, draw_world
 from generate.worlds.questions import Question, draw_question
 from tests.worlds.parsing import day_of, read_facts
@@ -194,7 +194,7 @@ def test_splits_share_no_chain_of_facts() -> None:
     task = make_task("invented_world")
     drawn = {}
     for split in ("train", "test"):
-        stream = question_stream(task, split, 0)
+        stream = endless_questions(task, split, 0)
         drawn[split] = [next(stream) for _ in range(150)]
         assert all(split_of_question(one.canonical) == split for one in drawn[split])
     assert not {one.canonical for one in drawn["train"]} & {one.canonical for one in drawn["test"]}

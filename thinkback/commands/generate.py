@@ -164,13 +164,13 @@ def _add_signals(
     if dry_run:
         _print_remaining_work(plan)
         return
-    if not plan.missing_rows:
+    if not plan.missing_row_count:
         add_signals(plan)
         console.say(f"{on} already has everything that {plan.additions.name} adds")
         return
     if any(todo.step.needs_engine and todo.traces.height for todo in plan.todo):
         _say_reached(plan.additions.engine, allow_keys)
-    with progress(f"adding to {on.name}", plan.missing_rows, "traces") as advance:
+    with progress(f"adding to {on.name}", plan.missing_row_count, "traces") as advance:
 
         def started(known: int) -> Advance:
             advance(known)
@@ -195,11 +195,11 @@ def _add_signals(
 
 
 def _print_remaining_work(plan: AnnotationPlan) -> None:
-    from generate.annotating.annotation_plan import estimate_additions
+    from generate.annotating.annotation_plan import estimate_remaining_work
     from thinkback import console
 
     console.say(f"{plan.additions.name} on {plan.path}, shard {plan.shard.replace('-of-', '/')}; at most:")
-    for one in estimate_additions(plan):
+    for one in estimate_remaining_work(plan):
         cost = one.cost
         calls = f", {cost.calls:,} calls" if cost.calls else ""
         tokens = f", {cost.tokens:,} tokens" if cost.tokens else ""

@@ -41,7 +41,7 @@ def surrogate_weights(log: AnyLog, policy: Sample, *, where: str | None = None) 
     traces, order = walked.traces, fitted.order_rule
     picks = order.steps_with_weights(traces)
     row, step = np.nonzero(
-        np.arange(picks.at.shape[1]) < np.where(_has_all_surrogate_inputs(walked, policy), picks.count, 0)[:, None]
+        np.arange(picks.at.shape[1]) < np.where(_surrogate_inputs_mask(walked, policy), picks.count, 0)[:, None]
     )
     at = picks.at[row, step]
     columns = {
@@ -54,7 +54,7 @@ def surrogate_weights(log: AnyLog, policy: Sample, *, where: str | None = None) 
     return pl.DataFrame(columns | {name: weights[row, step, i] for i, name in enumerate(order.weight_names)})
 
 
-def _has_all_surrogate_inputs(walked: Trajectory, policy: Sample) -> np.ndarray:
+def _surrogate_inputs_mask(walked: Trajectory, policy: Sample) -> np.ndarray:
     """Mask (E,) of the examples on which the log has every score and feature that the surrogate reads."""
     read = walked.missing == NEVER_MISSING
     if walked.abandonment is not None:

@@ -139,7 +139,7 @@ class _PairedEvidence:
             for first, second in pairs
         ]  # fmt: skip
 
-    def questions_to_clear(self, interval: _Difference, bound: float, above: bool) -> NeededQuestions | None:
+    def questions_to_clear_bound(self, interval: _Difference, bound: float, above: bool) -> NeededQuestions | None:
         """How many examples would show, with POWER, that such a difference clears a bound; None if it points away."""
         if interval.difference is None:
             return None
@@ -172,7 +172,7 @@ class _PairedEvidence:
 
     def questions_to_claim(self, interval: _Difference, above: bool, share: float = 0.5) -> NeededQuestions | None:
         """How many examples would make the interval exclude 0, and the exact p-value small."""
-        needed = self.questions_to_clear(interval, 0.0, above)
+        needed = self.questions_to_clear_bound(interval, 0.0, above)
         if needed is None or interval.gained is None or interval.lost is None or self.agrees_with_exact_test(interval):
             return needed
         pairs = interval.gained + interval.lost
@@ -213,9 +213,9 @@ class _PairedEvidence:
                     f"; against `{base[0]}`: accuracy {_interval_in_points(to_base)}; it {self._loss_sentence(to_base)}"
                 )
             needs = [
-                self.questions_to_clear(gained, -self.margin, above=True),
-                self.questions_to_clear(saved, 0.0, above=False),
-                self.questions_to_clear(to_base, -self.margin, above=True),
+                self.questions_to_clear_bound(gained, -self.margin, above=True),
+                self.questions_to_clear_bound(saved, 0.0, above=False),
+                self.questions_to_clear_bound(to_base, -self.margin, above=True),
             ]  # fmt: skip
             holds = not_worse and cheaper and no_loss and not failed
             if failed:
@@ -252,7 +252,7 @@ class _PairedEvidence:
                 sentence += f"; it flips {shares[0]} % of questions, {whose} {shares[1]} %: {halved}"
                 both = [
                     self.questions_to_claim(flips, above=False, share=HALVED),
-                    self.questions_to_clear(gained, -self.margin, above=True),
+                    self.questions_to_clear_bound(gained, -self.margin, above=True),
                 ]
                 needs.append(_most_questions_needed(both))
             finding = self._gated_policy_sentence(beats, fewer, no_loss, flipping)
