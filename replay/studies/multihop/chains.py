@@ -23,8 +23,8 @@ EVIDENCES = (
     "first-stage", "bm25", "splade", "self-ask", "self-ask-rerank", "relevance", "sunar", "rewarded", "fair", GOLD,
 )  # fmt: skip
 """Names of evidence, those that read gold documents last; any other comes first."""
-FAIR_LIKE, PENALISED = ("fair", "rewarded"), ("sunar", "relevance")
-"""Evidence of rewarded rounds, and what it is compared with."""
+FAIR_LIKE, NOT_REWARDED = ("fair", "rewarded"), ("sunar", "relevance")
+"""Evidence of rewarded rounds, and each that it is compared with."""
 DIRECT, SINGLE, CHAINS = "direct", "single", "chains"
 SCORED_BY = ("cover", "cover_substring", "exact", "credit")
 """Measures of answers, as columns of traces."""

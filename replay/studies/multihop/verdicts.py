@@ -15,7 +15,7 @@ from replay.studies.kit.verdicts import (
     findings_sheet,
     is_above,
 )
-from replay.studies.multihop.chains import CHAINS, DIRECT, FAIR_LIKE, PENALISED, SINGLE, Answers
+from replay.studies.multihop.chains import CHAINS, DIRECT, FAIR_LIKE, NOT_REWARDED, SINGLE, Answers
 from replay.studies.multihop.retrieval import (
     BOTH_RANKED,
     ENTROPY,
@@ -57,7 +57,7 @@ def findings_of(
     yield from _findings_on_retrieval(retrieval)
     yield finding_on_any(
         "does rewarded evidence give more right answers", _evidence_gaps(answers, settings),
-        "cover, rewarded minus penalised", "it needs answers from both evidences",
+        "cover", "it needs answers from both evidences",
     )  # fmt: skip
     yield from _findings_on_selection(selection, margin)
     yield from _findings_on_verifiers(selection, roles, margin)
@@ -80,13 +80,12 @@ def _findings_on_retrieval(retrieval: Retrieval) -> Iterator[Finding]:
 
 
 def _evidence_gaps(answers: Answers, settings: Settings) -> dict[str, IntervalCell]:
-    """Returns how far answers from rewarded evidence are above those from the other, by reader and form."""
+    """Returns how far answers from rewarded evidence are above those from other evidence, by reader and form."""
     pairs = {}
     for pool in answers.of_form(DIRECT, SINGLE, CHAINS):
-        rival = PENALISED[FAIR_LIKE.index(pool.evidence)] if pool.evidence in FAIR_LIKE else ""
-        other = answers.pool(rival, pool.reader, pool.form)
-        if other is not None:
-            pairs[pool.name] = answers.means(pool, "cover"), answers.means(other, "cover")
+        rivals = [answers.pool(name, pool.reader, pool.form) for name in NOT_REWARDED if pool.evidence in FAIR_LIKE]
+        for other in filter(None, rivals):
+            pairs[f"{pool.name} minus {other.name}"] = answers.means(pool, "cover"), answers.means(other, "cover")
     return joint_cells(pairs, answers.unit, settings)
 
 
