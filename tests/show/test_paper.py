@@ -413,7 +413,7 @@ def test_an_arrow_stands_for_what_is_beyond_the_axes_with_its_number(width: floa
         (box,) = [one.get_window_extent() for text, one in numbers.items() if number in text]
         near = [np.clip(one, (box.x0, box.y0), (box.x1, box.y1)) - one for one in [(left, low), (right, high)]]
         assert min(np.hypot(*one) for one in near) < 32 * figure.dpi / 72
-    assert any("arrows: points further out" in text.get_text() for text in figure.texts)
+    assert any("arrows: points" in text.get_text() for text in figure.texts)
     markers_drawn = [one for one in axes.collections if isinstance(one, PathCollection) and one not in arrows]
     assert all(y <= top for one in markers_drawn for _, y in one.get_offsets())
     assert LAYERS["diagnostic"].label in {text.get_text() for one in figure.legends for text in one.get_texts()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from replay.studies.buzz.further_tables import COSTS, SETTINGS
 from replay.studies.buzz.published import WORK
 from replay.studies.buzz.systems import CHECKED, DIRECT, PREFIXES, SEARCH, TEXT_METHODS, split_pool_name
 from replay.studies.buzz.verdicts import findings
+from replay.studies.kit.cells import UNSERVED
 from replay.studies.kit.published import read_published
 from replay.studies.kit.report import StudyReport
 from replay.studies.kit.verdicts import Answer
@@ -25,8 +27,10 @@ from tests.errors import refuses
 from tests.logs import log_tables
 from tests.studies.buzz import Plain, Row, macro_f1, mean, report, world
 from tests.studies.multihop import cells
+from tests.studies.test_buzz_planted import CHOSEN, HOPS, NAMES, OFF, RIGHT, SOONER, SPURIOUS, THRESHOLD, WEAKER
 from tests.studies.test_published import value as arithmetic
 from toolkit.log import Log, collect, write_log
+from toolkit.show import IntervalCell, Table, code_of
 from toolkit.show.drawing.style import ORANGE
 
 MAIN = "DIVER (first)"
@@ -436,24 +440,125 @@ def test_figure_1_has_the_words_the_claims_and_the_error(found: StudyReport) -> 
         assert [label.get_color() for label in axes.get_xticklabels()].count(ORANGE) == int(not math.isnan(case.first))
 
 
-def lacking(log: Log, folder: Path, examples: tuple[str, ...], checks: tuple[str, ...], split: bool = True) -> Log:
-    """The log without some columns, and without its dev split."""
+def lacking(
+    log: Log, folder: Path, examples: tuple[str, ...] = (), checks: tuple[str, ...] = (), split: bool = True
+) -> Log:
+    """The log without some columns, or without the texts of its dev split."""
     tables = log_tables(log)
+    test = tables["examples"].filter(split="test")["example_id"]
     tables["examples"] = tables["examples"].drop(examples)
     tables["checks"] = tables["checks"].drop(checks)
     if "claim_text" in checks:
         tables["examples"] = tables["examples"].with_columns(question=pl.lit(""))
     if not split:
-        tables["examples"] = tables["examples"].with_columns(split=pl.lit("test"))
-    return write_log(folder, name="lacking", tables=tables)
+        tables = {name: frame.filter(pl.col("example_id").is_in(test.implode())) for name, frame in tables.items()}
+    assert log.manifest is not None
+    return write_log(folder, name="lacking", tables=tables, simulated=True, pools=log.manifest.pools)
 
 
-def test_without_dev_people_hops_and_confidences_the_rest_is_written(tmp_path: Path) -> None:
-    made = world(tmp_path / "whole", 40, simulated={"direct": 0.7}, one_shot={"extraction": 0.5})
-    people = ("hops", "human_positions", "human_corrects", "density")
-    found = report(lacking(made, tmp_path / "log", people, ("confidence",), split=False))
-    assert {"table_5", "people", "calibration"}.isdisjoint(found.tables)
-    assert {"table_1", "table_3", "table_4", "table_6", "table_9", "timing", "frontier", "clock"} <= set(found.tables)
+PEOPLE = ("human_positions", "human_corrects")
+FOUND = {"table_3", "table_7", "table_9", "timing", "by_deviation", "frontier", "clock", "people", "cases"}
+
+
+@dataclass(frozen=True)
+class Lack:
+    """A part that a log may lack: how it is taken `out`, the tables that are then `left_out`, those that `change` and
+    those with a line of their own (`noted`), what each line of the report on it `names`, and the questions that are
+    not asked for it, each with a word of the reason.
+    """
+
+    out: Row
+    left_out: frozenset[str] = frozenset()
+    change: frozenset[str] = frozenset()
+    names: tuple[tuple[str, ...], ...] = ()
+    unasked: Row = field(default_factory=dict)
+    noted: frozenset[str] = frozenset()
+
+
+LACKS = {
+    "dev": Lack(
+        {"split": False}, change=frozenset({"table_1", "table_9", "frontier"}), names=(("dev split", "threshold"),),
+        unasked={CHOSEN: "dev split", THRESHOLD: "dev split"}, noted=frozenset({"table_1"}),
+    ),
+    "people": Lack(
+        {"examples": PEOPLE}, frozenset({"people"}), names=(("no people", "`people`"),),
+        unasked={RIGHT: "people", SOONER: "people"},
+    ),
+    "hops": Lack(
+        {"examples": ("hops",)}, frozenset({"table_5"}), names=(("no `hops`", "table 5"),), unasked={HOPS: "`hops`"}
+    ),
+    "confidences": Lack(
+        {"checks": ("confidence",)}, frozenset({"calibration"}), frozenset({"frontier"}),
+        (("no `confidence`", "`calibration`"),), {OFF: "confidences", THRESHOLD: "`confidence`"},
+    ),
+    "texts": Lack(
+        {"checks": ("claim_text",)}, change=frozenset({"agreement"}),
+        names=(("no `claim_text`", "`agreement`"), ("no `question`", "figure 1")),
+    ),
+    "places": Lack(
+        {"examples": ("gold_position",)}, frozenset({"timing", "by_deviation", "clock"}),
+        frozenset({"frontier", "headroom", "people", "cases"}), (("no `gold_position`", "timing"),),
+        {SOONER: "`gold_position`"},
+    ),
+    "matches": Lack(
+        {"checks": ("matches_error",)}, frozenset({"table_4", "table_6", "headroom"}), frozenset(FOUND),
+        (("no `matches_error`", "4, 6 and"),), {NAMES: "`matches_error`", SPURIOUS: "`matches_error`"},
+        frozenset(FOUND - {"table_7", "cases"}),
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Log, StudyReport]:
+    """A small log with all of these, and its report."""
+    pools: dict[str, Row] = {"simulated": {"direct": 0.7}, "one_shot": {"extraction": 0.5}}
+    made = world(tmp_path_factory.mktemp("small") / "log", 60, **pools)
+    return made, report(made)
+
+
+def rounded(table: Table) -> list[list[Any]]:
+    """The cells of a table, numbers to nine digits: which policies are replayed together changes their last ones."""
+
+    def plainly(value: Any) -> Any:
+        if isinstance(value, IntervalCell):
+            return plainly(value.estimate), plainly(value.low), plainly(value.high)
+        return round(value, 9) + 0.0 if isinstance(value, float) else value
+
+    return [[plainly(value) for value in row] for row in table.rows]
+
+
+def whys(found: StudyReport) -> dict[str, str]:
+    """The questions that are not asked, with the reason."""
+    return {one.question: one.why for one in findings(found.parts[0]) if one.answer is Answer.UNASKED}
+
+
+@pytest.mark.parametrize("lack", LACKS.values(), ids=list(LACKS))
+def test_what_needs_what_a_log_lacks_says_so_and_the_rest_is_as_it_was(
+    small: tuple[Log, StudyReport], tmp_path: Path, lack: Lack
+) -> None:
+    made, whole = small
+    found = report(lacking(made, tmp_path / "log", **lack.out))
+    assert set(whole.tables) - set(found.tables) == lack.left_out
+    changed = {name for name, table in found.tables.items() if rounded(table) != rounded(whole.tables[name])}
+    assert changed - {"verdicts"} == lack.change
+    new = [line for line in found.lead if line not in whole.lead and code_of(line) == UNSERVED]
+    assert len(new) == len(lack.names)
+    for names in lack.names:
+        assert sum(all(name in line for name in names) for line in new) == 1, names
+    unasked = whys(found)
+    assert {question for question, why in unasked.items() if whys(whole).get(question) != why} == lack.unasked.keys()
+    for question, name in lack.unasked.items():
+        assert name in unasked[question], question
+    noted = {name for name in found.tables if set(found.tables[name].below) - set(whole.tables[name].below)}
+    assert noted == lack.noted
+
+
+def test_without_dev_people_hops_and_confidences_the_rest_is_written(
+    small: tuple[Log, StudyReport], tmp_path: Path
+) -> None:
+    made, whole = small
+    found = report(lacking(made, tmp_path / "log", ("hops", *PEOPLE, "density"), ("confidence",), split=False))
+    assert set(whole.tables) - set(found.tables) == {"table_5", "people", "calibration"}
     assert all(row["gap_accuracy"] is not None for (_, method), row in cells(
         found, "table_1", "backbone", "method"
     ).items() if method != "DIVER")  # fmt: skip
@@ -463,13 +568,12 @@ def test_without_dev_people_hops_and_confidences_the_rest_is_written(tmp_path: P
     }
     assert found.record["dev"] is None
     assert found.record["threshold"] is None
-    questions = {one.question: one for one in findings(found.parts[0])}
-    unasked = {one.question for one in questions.values() if one.answer is Answer.UNASKED}
-    assert sum("people" in one for one in unasked) == 2
-    assert sum("threshold" in one for one in unasked) == 1
-    assert all(one.why for one in questions.values() if one.answer is Answer.UNASKED)
-    assert len(found.lead) >= 4
-    (found.save(tmp_path / "out") / "report.md").read_text(encoding="utf-8")
+    unasked = {one.question for one in findings(found.parts[0]) if one.answer is Answer.UNASKED}
+    assert unasked >= {RIGHT, SOONER, THRESHOLD, CHOSEN, HOPS, OFF, WEAKER}
+    folder = found.save(tmp_path / "out")
+    assert {f"{name}.{kind}" for name in found.tables for kind in ("csv", "md", "tex")} <= {
+        path.name for path in folder.iterdir()
+    }
 
 
 def test_without_texts_places_and_matches_the_rest_is_written(tmp_path: Path) -> None:

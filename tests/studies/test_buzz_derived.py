@@ -178,22 +178,43 @@ def test_the_clock_at_every_speed(unfolding_report: StudyReport, tables: Tables)
 
 
 def test_ranking_and_calibration_error_of_confidences(unfolding_report: StudyReport, tables: Tables) -> None:
-    """AUC: of all pairs of a right and a wrong verdict. The plain error of ten bins, which luck adds to, is between the
-    estimate and the upper limit.
+    """AUC: of all pairs of a right and a wrong verdict. Calibration error: that of ten bins, less what luck adds.
+
+    The luck has the covariance, over texts, of the bins' sums of confidence less right, and of each bin at the least
+    that of tosses with its share, two more of them made up, one right.
     """
     rows = cells(unfolding_report, "calibration", "verdicts")
+    (part,) = unfolding_report.parts
+    drawn = part.setting.settings
     for name, verdicts in (("all verdicts", ["supported", "refuted"]), ("refutations", ["refuted"])):
         judged = tables.claims("simulated").filter(pl.col("verdict").is_in(verdicts)).select(
-            "confidence", right=pl.col("verdict") == pl.col("gold_verdict")
+            "example_id", "confidence", right=pl.col("verdict") == pl.col("gold_verdict")
         )  # fmt: skip
         sides = judged.filter("right").join(judged.filter(~pl.col("right")), how="cross")
         ahead = (pl.col("confidence") - pl.col("confidence_right")).sign()
         assert at(rows[name,]["auc"]) == pytest.approx(50 + 50 * sides.select(ahead.mean()).item())
-        bins = judged.group_by((pl.col("confidence") * 10).floor().clip(0, 9)).agg(
-            size=pl.len(), gap=(pl.col("confidence") - pl.col("right").cast(pl.Float64)).sum().abs()
-        )  # fmt: skip
-        plain = bins["gap"].sum() / bins["size"].sum()
+        count = len(judged)
+        judged = judged.with_columns(
+            bin=(pl.col("confidence") * 10).floor().clip(0, 9).cast(pl.Int64),
+            off=(pl.col("confidence") - pl.col("right").cast(pl.Float64)) / count,
+        )
+        sizes = pl.DataFrame({"bin": range(10)}).join(
+            judged.group_by("bin").agg(size=pl.len(), right=pl.col("right").sum()), on="bin", how="left",
+            maintain_order="left",
+        ).fill_null(0)  # fmt: skip
+        by_text = judged.group_by("example_id").agg(
+            pl.col("off").filter(bin=one).sum().alias(f"{one}") for one in range(10)
+        )
+        sums = by_text.drop("example_id").to_numpy()
+        plain = np.abs(sums.sum(axis=0)).sum()
+        covariance = len(sums) * np.cov(sums, rowvar=False)
+        size, share = sizes["size"].to_numpy(), (sizes["right"].to_numpy() + 1) / (sizes["size"].to_numpy() + 2)
+        np.fill_diagonal(covariance, np.maximum(np.diag(covariance), size * share * (1 - share) / count**2))
+        values, vectors = np.linalg.eigh(covariance)
+        luck = np.random.default_rng([drawn.seed, 10]).standard_normal((drawn.resamples, 10))
+        moved = sums.sum(axis=0) + luck @ (vectors * np.sqrt(np.maximum(values, 0))).T
         ece = rows[name,]["ece"]
+        assert ece.estimate == pytest.approx(max(0, 2 * plain - np.abs(moved).sum(axis=1).mean()), abs=1e-9)
         assert ece.low <= ece.estimate <= plain <= ece.high + 1e-12
 
 

@@ -21,7 +21,7 @@ from toolkit.stats import Settings
 
 NEAREST, LOST, ALARM = "the error is found", "the error is not found", "a false alarm"
 RULES = {
-    NEAREST: "it acts on a claim that names the error, of all texts nearest to the word that first shows it",
+    NEAREST: "it finds the error, of all texts nearest to the word that first shows it, else the first",
     LOST: "a text with an error that it does not find, the first on which a claim names it, else the first",
     ALARM: "it acts on a text without an error, the first",
 }

@@ -45,10 +45,17 @@ class Claims:
         return self.texts.frame["example_id"].is_in(ids.implode()).to_numpy()
 
     @cached_property
+    def compared(self) -> bool:
+        """Whether any claim is compared with the error of its text."""
+        return bool(self.frame["matches_error"].is_not_null().any())
+
+    @cached_property
     def looked(self) -> np.ndarray:
-        """The texts with an error (E,) bool of which it is logged whether claims name it; of no claim, too."""
+        """The texts with an error (E,) bool of which it is logged whether claims name it; of no claim, too, where those
+        of other texts are compared with it.
+        """
         named = self._any(pl.col("matches_error").is_not_null())
-        return (self.texts.error == 1) & (named | ~self._any(EVERY_ROW))
+        return (self.texts.error == 1) & (named | ~self._any(EVERY_ROW)) & self.compared
 
     def names_error(self, stream: bool) -> np.ndarray:
         """Returns whether a claim names the error, of texts with one (E,); `stream`: of those before the revisions."""

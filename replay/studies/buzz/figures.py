@@ -143,7 +143,7 @@ def _trade_panels(study: BuzzStudy) -> list[TradePanel]:
         if not one.system.checks and one.system.group == study.systems.main.group:
             acts = study.acts(one.name)
             means = study.means({"alarms": acts.false_alarm, "finds": acts.finds})
-            beside += _trade(_title(one), means["alarms"], means["finds"])
+            beside += _trade(_title(study, one), means["alarms"], means["finds"])
     return [TradePanel(name, values, beside[:_MOST_PANELS]) for name, values in panels.items() if values]
 
 
@@ -152,13 +152,13 @@ def _drawn_methods(study: BuzzStudy) -> list[Variant]:
     return sorted(timed_methods(study), key=lambda one: one.name != study.systems.main.name)[:_MOST_PANELS]
 
 
-def _title(one: Variant) -> str:
-    """A method's name, with what its acts are where they name no claim."""
-    return one.name if one.system.checks else f"{one.name}, for any reason"
+def _title(study: BuzzStudy, one: Variant) -> str:
+    """A method's name, with what its acts are where no claim is compared with the error."""
+    return one.name if study.names_claims(one) else f"{one.name}, for any reason"
 
 
 def _deviation_panels(study: BuzzStudy) -> list[tuple[str, list[PlottedCurve]]]:
-    curves = {_title(one): deviation_curves(study, one) for one in _drawn_methods(study)}
+    curves = {_title(study, one): deviation_curves(study, one) for one in _drawn_methods(study)}
     if not curves:
         return []
     lines = [[_curve(name, getattr(each, key)) for name, each in curves.items()] for key in ("finds", "accuracy")]
@@ -171,13 +171,13 @@ def _acts(study: BuzzStudy) -> list[Buzzes]:
         acts = study.acts(one.name)
         on = (texts.error == 1) & ~np.isnan(acts.position) & ~np.isnan(texts.first) & (texts.length > 0)
         first, position = (values[on] / texts.length[on] for values in (texts.first, acts.position))
-        panels.append(Buzzes(_title(one), first, position, acts.finds[on] == 1, int((texts.error == 1).sum())))
+        panels.append(Buzzes(_title(study, one), first, position, acts.finds[on] == 1, int((texts.error == 1).sum())))
     return panels
 
 
 def _deviations(study: BuzzStudy) -> dict[str, np.ndarray]:
     """Δ of the errors that each method found, by its name."""
-    some = ((_title(one), study.acts(one.name)) for one in _drawn_methods(study))
+    some = ((_title(study, one), study.acts(one.name)) for one in _drawn_methods(study))
     return {name: acts.deviation[acts.timed] for name, acts in some}
 
 

@@ -76,7 +76,7 @@ def _timing_rows(study: BuzzStudy) -> Iterator[Row]:
             "median": _median_cell(study, acts),
             "found": float(np.nansum(acts.finds)), "timed": float(acts.timed.sum()),
             "texts": float((study.texts.error == 1).sum()), "gap": gaps.get(one.name),
-            "counts": "a claim that names it" if one.system.checks else "any act",
+            "counts": "a claim that names it" if study.names_claims(one) else "any act",
         }  # fmt: skip
         published = published_timing(study.published) if one.name == main else {}
         yield Row((one.name,), None, values, published)
@@ -100,7 +100,8 @@ TIMING_TABLE = Sheet[BuzzStudy](
      "are of the found errors with a known Δ; differences of the texts on which both found it, at once for all rows. "
      "Verdicts on texts name no claim: any act on a text with an error counts, also one for a wrong reason, and their "
      "difference is to the system's acts counted so. "
-     "The paper does not give its denominator: 61, 122, 141 and 183 right answers fit both of its shares.",),
+     "The paper does not give its denominator: 61, 122, 141 and 183 right answers fit both of its shares.",
+     BuzzStudy.unnamed_lines),
     DATASET, optional=True,
 )  # fmt: skip
 
@@ -149,7 +150,7 @@ BY_DEVIATION = Sheet[BuzzStudy](
     _by_deviation_rows,
     ("Acts that are later do not count. found: of texts with an error at a known word; of verdicts on texts any act "
      "counts. accuracy: of these and of texts without an error; an act on a text with one is right for any reason. "
-     "Limits of differences hold for all rows of a method at once.",), DATASET, optional=True,
+     "Limits of differences hold for all rows of a method at once.", BuzzStudy.unnamed_lines), DATASET, optional=True,
     printed=False,
 )  # fmt: skip
 
@@ -206,9 +207,8 @@ def swept_settings(study: BuzzStudy) -> Iterator[tuple[str, float, str]]:
     """Yields key, value and policy of every setting of the frontier; of confidences only where some are logged."""
     for key in SETTINGS:
         names = study.swept_names(key)
-        if key == "confidence" and study.main_acts is not None:
-            logged = study.claims(study.systems.main).frame["confidence"].is_not_null().any()
-            names = names if logged else {}
+        if key == "confidence" and not study.has_confidences:
+            continue
         yield from ((key, value, name) for value, name in names.items())
 
 
@@ -230,7 +230,7 @@ FRONTIER = Sheet[BuzzStudy](
     ("One setting at a time: the least confidence of a refutation that counts (`confidence` of a policy), how many "
      "claims must be refuted (`patience`), claims of a text (`max_claims`), rounds of a claim (`max_rounds`). It stops "
      "at the act, so calls fall with the settings on the same texts alone.",
-     lambda study: study.threshold_choice.lines),
+     lambda study: study.threshold_choice.lines, BuzzStudy.unnamed_lines),
     DATASET, optional=True,
 )  # fmt: skip
 
@@ -254,7 +254,7 @@ CLOCK = Sheet[BuzzStudy](
      "round began, and those spoken in the seconds of its claim so far. Claims are taken in the order of their words, "
      "and none overtakes a slower one: it acts on the same claim at every speed, so errors found, false alarms and "
      "accuracy are those of a text that waits. Where later rounds of a claim began at later words, the words between "
-     "are counted beside the seconds.",), DATASET, optional=True,
+     "are counted beside the seconds.", BuzzStudy.unnamed_lines), DATASET, optional=True,
 )  # fmt: skip
 CALIBRATION = Sheet[BuzzStudy](
     "calibration", "Whether confidences tell how often verdicts are right", ("verdicts",),
@@ -314,9 +314,9 @@ def headroom_cells(study: BuzzStudy, acts: Acts, without: str = "") -> dict[str,
 
 
 def _headroom_rows(study: BuzzStudy) -> Iterator[Row]:
-    if study.main_acts is None or not study.run.has(BEST) or np.isnan(study.main_acts.finds).all():
-        return
     main = study.systems.main.name
+    if study.main_acts is None or not study.run.has(BEST) or not study.claims(study.systems.main).looked.any():
+        return
     for name in (main, *(one.name for one in study.variants if not one.is_pool)):
         acts, best = study.acts(name), study.acts(BEST)
         values: dict[str, Value] = {**headroom_cells(study, acts, name), "best": study.mean(best.finds)}
@@ -381,7 +381,7 @@ PEOPLE = Sheet[BuzzStudy](
      "does not act on a text without one. Δ is of the earliest right answer; differences of Δ where both are right. "
      "Expected wins, of texts with an error: the share of people who were not right before it, 0 where it does not "
      "find it. Limits of differences hold for all groups at once. The paper does not print its own Δ beside that of "
-     "people.",),
+     "people.", BuzzStudy.unnamed_lines),
     DATASET, optional=True,
 )  # fmt: skip
 CASES = Sheet[BuzzStudy](

@@ -189,6 +189,17 @@ class BuzzStudy:
         policies = [Variant(name, name, main, is_pool=False) for name in (ONE_ROUND, NO_REVISION)]
         return [*pools, *(one for one in policies if self.run.has(one.name))]
 
+    def names_claims(self, one: Variant) -> bool:
+        """Whether a method acts on claims that are compared with the error, so that it finds one by naming it; else any
+        act on a text with an error finds it.
+        """
+        return one.system.checks and self.claims(one.system).compared
+
+    def unnamed_lines(self) -> list[str]:
+        """The line of tables with errors found, where no claim is compared with the error."""
+        compared = self.main_acts is None or self.claims(self.systems.main).compared
+        return [] if compared else ["No claim is compared with the error: found counts any act on a text with one."]
+
     def revises(self, one: Variant) -> bool:
         """Whether a variant makes claims over the whole text, after its last word."""
         revisions = self.claims(one.system).frame["stage"] == "revision"
@@ -345,13 +356,21 @@ class BuzzStudy:
         return {value: policy.name for value, policy in there if self.sweep.has(policy.name)}
 
     @cached_property
+    def has_confidences(self) -> bool:
+        """Whether verdicts of the main method have a confidence."""
+        logged = self.main_acts is not None and self.claims(self.systems.main).frame["confidence"].is_not_null().any()
+        return bool(logged)
+
+    @cached_property
     def threshold_choice(self) -> DevChoice:
-        """The policy of the confidence from which on refutations count that was most accurate on dev."""
-        return self._choice_on_dev(self._swept["confidence"].values())
+        """The policy of the confidence from which on refutations count that was most accurate on dev; none without
+        confidences.
+        """
+        return self._choice_on_dev(self._swept["confidence"].values()) if self.has_confidences else DevChoice()
 
     @property
     def learnt_threshold(self) -> float | None:
-        """The confidence of `threshold_choice`; None without dev."""
+        """The confidence of `threshold_choice`; None without dev or confidences."""
         policies = self._swept["confidence"].items()
         return next((value for value, one in policies if one.name == self.threshold_choice.name), None)
 
@@ -417,12 +436,13 @@ class BuzzStudy:
             if lacking:
                 yield what
         if self.main_acts is not None:
-            frame = self.claims(main).frame
-            if not frame["matches_error"].is_not_null().any():
-                yield "no `matches_error`: any act on a text with an error finds it; tables 4 and 6 are left out"
-            if not frame["confidence"].is_not_null().any():
+            claims = self.claims(main)
+            if not claims.compared:
+                without = "tables 4, 6 and `headroom` are left out"
+                yield f"no `matches_error`: any act on a text with an error finds it; {without}"
+            if not self.has_confidences:
                 yield "no `confidence`: the frontier has no thresholds, `calibration` is left out"
-            if not frame["claim_text"].is_not_null().any():
+            if not claims.frame["claim_text"].is_not_null().any():
                 yield "no `claim_text`: `agreement` has no same claims, and figure 1 does not say what claims are"
         if self.other is None:
             yield "one pool of checks: tables 3 and 6 and `agreement` have no other pool"

@@ -159,7 +159,8 @@ TABLE_3 = Sheet[BuzzStudy](
     _variant_rows,
     ("by: `pool` was generated without the part, `policy` replays the whole system's log without it. revises: whether "
      "it makes revisions; a pool without is compared with `no revision`, others with the whole. Limits hold for all "
-     "rows at once. The losses that the paper's text gives are not the differences of its table.", _label_lines),
+     "rows at once. The losses that the paper's text gives are not the differences of its table.",
+     BuzzStudy.unnamed_lines, _label_lines),
     DATASET, "3", optional=True,
 )  # fmt: skip
 
@@ -288,7 +289,7 @@ def _unfolding_rows(study: BuzzStudy) -> Iterator[Row]:
             "claim_macro_f1": run.cell(one.name, "claim_macro_f1", 100),
             **study.means({
                 "refuted": np.where(study.texts.error == 1, acts.acted, np.nan), "false_alarm": acts.false_alarm,
-                **({"found": acts.finds} if one.system.checks else {}),
+                **({"found": acts.finds} if study.names_claims(one) else {}),
             }),
         }  # fmt: skip
         yield Row((one.row,), None, values, published_unfolding(study.published, one.label))
@@ -355,6 +356,7 @@ TABLE_9 = Sheet[BuzzStudy](
      "4 passes; REV-2: 15 less the claims; REV-3: one for 4 words, less the claims. CE-3 and REV-3 have no published "
      "numbers, and the paper's choice, CE-1 + REV-1, is best on one of its two data sets; a row without any of ours "
      "needs columns of units. log too short: texts on which the log ended before the "
-     "rule did. Limits hold for all pairs at once.", lambda study: study.pair_choice.lines, _label_lines),
+     "rule did. Limits hold for all pairs at once.", lambda study: study.pair_choice.lines, BuzzStudy.unnamed_lines,
+     _label_lines),
     DATASET, "9",
 )  # fmt: skip

@@ -169,7 +169,7 @@ def _on_parts(study: BuzzStudy) -> Iterator[Finding]:
 
 def _on_rules(study: BuzzStudy) -> Iterator[Finding]:
     """Answers which rules of extraction and revision are best, and whether a threshold helps."""
-    margin, chosen, rivals = study.setting.margin, study.pair_choice.name, []
+    margin, chosen = study.setting.margin, study.pair_choice.name
     rivals = [name for name in study.pairs.policies if name != PAPER]
     points = f"{100 * margin:g} point{'' if margin == 0.01 else 's'}"
     question = f"is {PAPER} as good as every other pair, within {points}"
@@ -187,7 +187,8 @@ def _on_rules(study: BuzzStudy) -> Iterator[Finding]:
     if threshold and threshold in names:
         pair = names[threshold], names[0.0]
         gaps = {f"{threshold:g}": cell for cell in study.sweep.differences(ACCURACY, [pair], 100).values()}
-    needs = "no dev split" if threshold is None else f"dev chooses no threshold {study.threshold_choice.among}"
+    lacking = "no dev split" if study.has_confidences else "it needs `confidence` of checks"
+    needs = lacking if threshold is None else f"dev chooses no threshold {study.threshold_choice.among}"
     yield finding_on_any(
         f"does a threshold learnt on dev make {study.systems.main.method} more accurate", gaps,
         "accuracy with refutations from {} on minus that with all", needs,
@@ -219,17 +220,18 @@ def _finding_on_losses(question: str, cells: Mapping[str, IntervalCell], margin:
 def _on_acting(study: BuzzStudy) -> Iterator[Finding]:
     """Answers when it acts beside people."""
     people, acts, main = study.people, study.main_acts, study.systems.main.method
-    needs = "it needs recorded people"
+    needs = timing = "it needs recorded people"
     right, sooner = {}, {}
     if people is not None and acts is not None:
         correct = np.where(study.texts.error == 1, acts.finds, acts.right)
         right = study.gaps({"anyone of a group": (correct, people.any), "a single person": (correct, people.share)})
         sooner = study.gaps({main: (people.deviation, acts.deviation)}, rate=False)
+        timing = "it needs `gold_position` and `length` of texts whose error both find"
     yield finding_on_any(
         f"is {main} right more often than people", right, f"share right of {main} minus that of {{}}", needs
     )
     yield finding_on_any(
-        f"does {main} act sooner than people", sooner, "Δ of the earliest right person minus that of {}", needs
+        f"does {main} act sooner than people", sooner, "Δ of the earliest right person minus that of {}", timing
     )
 
 

@@ -137,13 +137,14 @@ def trades_figure(
     """
     if not panels:
         raise EmptyError("there is no setting to draw")
-    note = "numbers: values at both ends; bands and bars: intervals of errors found and of false alarms"
+    note = "numbers: values of the setting at both ends; bands and bars: intervals of errors found and of false alarms"
     with panel_grid(
         [one.name for one in panels], "false alarms, % of texts without an error", "errors found, % of texts with one",
         width=width, title=title, simulated=simulated, note=note, handle=1.4,
     ) as (figure, drawn):  # fmt: skip
         for number, (axes, one) in enumerate(zip(drawn, panels, strict=True)):
             _draw_trades(axes, one.values)
+            axes.margins(y=0.08)  # room for the names below the points
             for other, marker in zip(one.beside, cycle("sD^vPX"), strict=False):
                 axes.plot(
                     other.alarms[0], other.finds[0], marker=marker, color=ORANGE, markerfacecolor="white",
@@ -164,11 +165,10 @@ def _draw_trades(axes: Axes, trades: Sequence[Trade]) -> None:
     )  # fmt: skip
     for one in trades:
         _draw_interval_bars(axes, one, NAVY)
-    for one, side, place in ((ordered[0], "left", (4, -9)), (ordered[-1], "right", (-4, 5)))[: len(ordered)]:
-        axes.annotate(
-            one.name, (one.alarms[0], one.finds[0]), place, textcoords="offset points", fontsize=SMALL, color=INK,
-            ha=side, zorder=6,
-        )  # fmt: skip
+    for at in dict.fromkeys((one.alarms[0], one.finds[0]) for one in (ordered[0], ordered[-1])):
+        names = [one.name for one in trades if (one.alarms[0], one.finds[0]) == at]
+        text = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        axes.annotate(text, at, (4, -9), textcoords="offset points", fontsize=SMALL, color=INK, zorder=6)
 
 
 def _draw_interval_bars(axes: Axes, trade: Trade, color: str) -> None:

@@ -195,7 +195,7 @@ def _set_axis_scales(axes: Axes, ks: list[float], ticks: Sequence[float] | None,
         room = 0.05 * (ks[-1] - ks[0]) or 0.5
         axes.set_xlim(ks[0] - room, ks[-1] + room)
         axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}".replace("-", "−")))
         return
     if not doubling:
         axes.set_xlim(ks[0] - 0.5, ks[-1] + 0.5)
