@@ -140,7 +140,7 @@ def states(size: int, folder: Path) -> Callable[[], object]:
             rows = {"trace_id": f"e{number:05d}/0", "example_id": f"e{number:05d}", "layer": -1, "token": range(-16, 0)}
             zeros = pl.Series("state", np.zeros((16, 8), dtype=np.float32), dtype=pl.Array(pl.Float32, 8))
             writer.append("hidden_states/tiny", pl.DataFrame(rows).with_columns(zeros))
-    parts = writer.log().scans("hidden_states/tiny")
+    parts = writer.log().scans_by_shard("hidden_states/tiny")
     return lambda: [block.height for block in sorted_blocks(parts, "hidden_states/tiny", 16)]
 
 

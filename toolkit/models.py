@@ -207,7 +207,7 @@ def _read_count(value: Any, place: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Parameters(Checked):
+class _TreeCounts(Checked):
     """The numbers of features, classes and targets of boosted trees, which XGBoost writes as text."""
 
     base_score: str = setting(read=_read_probability)
@@ -219,13 +219,13 @@ class _Parameters(Checked):
 
 @dataclass(frozen=True)
 class _Learner:
-    learner_model_param: _Parameters = setting(read=table_reader(_Parameters))
+    learner_model_param: _TreeCounts = setting(read=table_reader(_TreeCounts))
     gradient_booster: _Booster = setting(read=table_reader(_Booster))
     objective: _Objective = setting(read=table_reader(_Objective))
 
 
 @dataclass(frozen=True)
-class _Boosted:
+class _BoostedTrees:
     """A file of boosted trees that give probabilities, in XGBoost's JSON."""
 
     version: np.ndarray = setting(read=number_list_reader(int, 0, 10_000))
@@ -242,7 +242,7 @@ def check_trees(model: Any, place: str) -> tuple[dict[str, Any], int]:
     `place` names it in errors. ThinkbackError where a tree is none, reads another column or has a number that is not
     finite, or the model is no classifier of two classes.
     """
-    boosted = table_reader(_Boosted)(model, place)
+    boosted = table_reader(_BoostedTrees)(model, place)
     parameters, trees = boosted.learner.learner_model_param, boosted.learner.gradient_booster.model.trees
     columns, reads = int(parameters.num_feature), max(tree.columns_needed for tree in trees)
     if reads > columns:
@@ -261,7 +261,7 @@ def check_trees(model: Any, place: str) -> tuple[dict[str, Any], int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Standardised:
+class _Standardisation:
     """The centre and scale by which F columns are standardised, (F,) each."""
 
     centre: np.ndarray = setting(read=number_list_reader(float))
@@ -273,7 +273,7 @@ class _Standardised:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Logistic(_Standardised):
+class _Logistic(_Standardisation):
     intercept: float = setting()
     coefficients: np.ndarray = setting(read=number_list_reader(float))
 
@@ -300,7 +300,7 @@ class _Linear(Checked):
 
 
 @dataclass(frozen=True)
-class _Gated:
+class _GatedBlock:
     """A gated residual block of a network, whose output is added to its input."""
 
     gate: _Linear = setting(read=partial(from_table, _Linear))
@@ -316,16 +316,16 @@ class _Gated:
         return len(self.gate.weights), len(self.gate.weights)
 
 
-def _read_layer(value: Any, place: str) -> _Linear | _Gated:
+def _read_layer(value: Any, place: str) -> _Linear | _GatedBlock:
     gated = isinstance(value, Mapping) and "gate" in value
-    return from_table(_Gated, value, place) if gated else from_table(_Linear, value, place)
+    return from_table(_GatedBlock, value, place) if gated else from_table(_Linear, value, place)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Network(_Standardised):
+class _Network(_Standardisation):
     """A neural network: a chain of layers from F columns to one number."""
 
-    layers: tuple[_Linear | _Gated, ...] = setting(read=list_reader(_read_layer))
+    layers: tuple[_Linear | _GatedBlock, ...] = setting(read=list_reader(_read_layer))
 
     def __post_init__(self) -> None:
         super().__post_init__()

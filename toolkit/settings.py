@@ -193,7 +193,7 @@ def as_kind(kind: Any, value: Any) -> Any:
     if kind is int:
         return int(value) if isinstance(value, Integral) else None
     if kind is float:
-        return _number(value) if isinstance(value, Real) else None
+        return _as_float(value) if isinstance(value, Real) else None
     if kind in (str, bool):
         return str(value) if kind is str and isinstance(value, str) else None
     if _is_list(kind):
@@ -251,7 +251,7 @@ def _read_tables(cls: Any, value: Any, place: str) -> tuple[Any, ...]:
     return tuple(_read_table(cls, one, f"{place}.{number}") for number, one in enumerate(value, start=1))
 
 
-def _number(value: Real) -> float | None:
+def _as_float(value: Real) -> float | None:
     """The number as a float; None for NaN, and where it is too large."""
     try:
         number = float(value)

@@ -44,7 +44,7 @@ def has_method(item: object, names: Iterable[str]) -> bool:
     return inspect.isclass(item) and is_dataclass(item) and bool(frozen) and methods
 
 
-def with_checked_fields(rule: Any, what: str) -> Any:
+def convert_parameters(rule: Any, what: str) -> Any:
     """A user's rule with each parameter converted to its type; messages call the rule `what`.
 
     Numpy's numbers and lists for tuples are welcome. Raises ThinkbackError where a parameter is of another type.

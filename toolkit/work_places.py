@@ -32,7 +32,7 @@ _HELD: set[Path] = set()
 """The locked places of this process: a second lock on one of them would wait for ever."""
 
 
-def is_locked_here(path: Path) -> bool:
+def is_in_scratch(path: Path) -> bool:
     """Whether a path lies in a temporary folder of this process, where no other process writes."""
     absolute = Path(os.path.abspath(path))  # noqa: PTH100
     return any(place in (absolute, *absolute.parents) for place in _HELD)

@@ -240,7 +240,7 @@ class _SignalRun:
         """Yields the new rows that the log lacks, by table, block by block."""
         log, due = self.writer.log(), self.todo.traces.select("trace_id").lazy()
         for table in log.shards:
-            existing, parts = log.scan(table, ["trace_id"]).unique(), log.scans(table)
+            existing, parts = log.scan(table, ["trace_id"]).unique(), log.scans_by_shard(table)
             others = collect(existing.join(due, on="trace_id", how="anti"), log)["trace_id"]
             yield (
                 table,

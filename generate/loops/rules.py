@@ -17,7 +17,7 @@ from generate.loops.text_verdicts import TextVerdicts
 from generate.loops.tools import Tools
 from toolkit.errors import InvalidError, NotFoundError, RequiredError, RuleError, UnknownError, suggest
 from toolkit.settings import from_table
-from toolkit.user_files import has_method, load_file, with_checked_fields
+from toolkit.user_files import convert_parameters, has_method, load_file
 
 KINDS: Mapping[str, type[Loop]] = {
     one.kind: one for one in (Forcing, Revising, Beam, Tools, Retrieving, Answering, Listening, TextVerdicts)
@@ -55,7 +55,7 @@ def read_loop(
         raise error.with_subject(f"`{place}.rule`: ") from None
     if not has_method(cls, ("run",)):
         raise RuleError(f"`{place}.rule`: `{rule}` is no loop: {SHAPE}")
-    return with_checked_fields(from_table(cls, settings, place), f"`{rule}`")
+    return convert_parameters(from_table(cls, settings, place), f"`{rule}`")
 
 
 def _class_names(module: Any) -> list[str]:

@@ -216,7 +216,7 @@ def _add_rows_to_log(added: AddedPools, run: SamplingRun) -> Generated:
         name = pool.partition(BESIDE)[0].removesuffix(FINALIZER)
         lost.setdefault(name, []).append((f"{example}/{pool}/{sample}", reason, cause))
     source = partial(_source_with_records, added=added, record_of_run=details["source"], lost=lost)
-    tables = {table: log.scans(table) for table in log.shards if table != "examples"}
+    tables = {table: log.scans_by_shard(table) for table in log.shards if table != "examples"}
     whole = extend_log(added.path, tables, source, pools=details.get("pools"), currency=details.get("currency"))
     run.journal.remove()
     _remove_folders(added.folder)

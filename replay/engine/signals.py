@@ -23,7 +23,7 @@ from replay.engine.costs import CallKey, ScoreCalls, TraceCalls
 from replay.engine.mixing import most_probable_answer
 from replay.engine.trajectory import walk_block
 from toolkit.errors import UnsuitableError, quote, require_known
-from toolkit.stopping.declared import ClassFacts
+from toolkit.stopping.declared import HeaderVariables
 
 Parameter = float | int | None
 
@@ -37,7 +37,7 @@ class SignalValues:
 
 
 @dataclass(frozen=True)
-class GateInput(ClassFacts, ABC):
+class GateInput(HeaderVariables, ABC):
     """An input of a gate: its source (`signal`, `feature`, `verifier`), its name, and the `parameter` of some
     signals.
     """

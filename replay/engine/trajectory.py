@@ -29,7 +29,7 @@ from toolkit.stopping.prefix import (
     VoteCounts,
     first_places,
 )  # fmt: skip
-from toolkit.stopping.stops import StopRule, steps_where_needed
+from toolkit.stopping.stops import StopRule, block_end_steps
 from toolkit.stopping.ties import EARLIEST, TieBreak, TieRanks, VotingSteps
 from toolkit.stopping.unscored import PARTIAL, UnscoredTreatment
 
@@ -335,7 +335,7 @@ def _tie_ranks(
 def _evaluated_block_ends(walk: Walk, revealed: RevealedTraces, places: int) -> np.ndarray | None:
     """The traces that end a block which is generated together, by place: bool (T,) or (E, T); None: after each."""
     if walk.needs is not None:
-        return steps_where_needed(walk.needs, _generation_statistics(revealed))
+        return block_end_steps(walk.needs, _generation_statistics(revealed))
     return None if walk.width == 1 else np.arange(1, places + 1) % walk.width == 0
 
 

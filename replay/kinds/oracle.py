@@ -35,12 +35,12 @@ from replay.policies.base import Evaluator, ExampleRanking, ExplanationStage, Po
 from replay.sampling.over_orders import highest_value_probability
 from toolkit.errors import AmbiguousError, RequiredError, UnsuitableError, counted, require_known, suggest
 from toolkit.settings import setting
-from toolkit.stopping.declared import ClassFacts
+from toolkit.stopping.declared import HeaderVariables
 
 LACKS = "has no trace, fewer than a revision read, or a gap"
 
 
-class _OracleRule(ClassFacts):
+class _OracleRule(HeaderVariables):
     """A rule of an oracle: it chooses among logged traces or, if it is `matched`, mixes two policies at a rate."""
 
     sees_gold: ClassVar[bool] = True

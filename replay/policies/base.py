@@ -31,7 +31,7 @@ from toolkit.columns import OutcomeColumn
 from toolkit.errors import InvalidError, RequiredError, ThinkbackError, UnknownError, UnsuitableError, quote, suggest
 from toolkit.log import Log
 from toolkit.settings import check, from_table, setting
-from toolkit.stopping.declared import ClassFacts, Rule, equality_key
+from toolkit.stopping.declared import HeaderVariables, Rule, equality_key
 from toolkit.stopping.prefix import Prefix
 
 
@@ -102,7 +102,7 @@ class SweptGate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy(ClassFacts, ABC):
+class Policy(HeaderVariables, ABC):
     """The base class of policies: a name, and the name of the policy against which fixes and flips are counted."""
 
     name: str

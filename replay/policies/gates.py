@@ -22,7 +22,7 @@ from replay.engine.signals import GATED, SIGNALS, GateInput, SignalValues, gate_
 from replay.policies.gate_file import GATE, GateFile, load_gate
 from toolkit.errors import ConflictError, InvalidError, RequiredError, error_prefix, listed, quote, require_known
 from toolkit.settings import Checked, as_kind, check, from_table, is_sequence, setting
-from toolkit.stopping.declared import ClassFacts
+from toolkit.stopping.declared import HeaderVariables
 
 SOURCES = ("verifier", "feature", "file", "signal")
 ALL = "all"
@@ -51,7 +51,7 @@ def _read_gate_file(value: object, place: str = "file") -> GateFile | None:
     return load_gate(value)
 
 
-class Gate(ClassFacts, ABC):
+class Gate(HeaderVariables, ABC):
     """A gate: one threshold on a signal, or several combined."""
 
     says: ClassVar[str] = "it holds"

@@ -13,7 +13,7 @@ import numpy as np
 
 from toolkit.errors import InvalidError, UnsuitableError, quote
 from toolkit.settings import check, setting
-from toolkit.stopping.declared import ClassFacts
+from toolkit.stopping.declared import HeaderVariables
 
 PRIORS = ("linear", "trees", "gp")
 CALIBRATIONS = ("isotonic", "platt")
@@ -33,7 +33,7 @@ class NullRows:
     features: tuple[str, ...]
 
 
-class LearnedSetting(ClassFacts):
+class LearnedSetting(HeaderVariables):
     """Settings of something that a policy fits on the examples where the SQL condition `on` holds; `key` names it."""
 
     key: ClassVar[str]

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from toolkit.stopping.declared import ClassFacts
+from toolkit.stopping.declared import HeaderVariables
 from toolkit.stopping.prefix import FEATURES, SCORES, VOTES, valid_or_none_codes
 from toolkit.stopping.unscored import PARTIAL, UnscoredTreatment
 
@@ -114,7 +114,7 @@ class WalkSteps:
     predicted: np.ndarray | None = None
 
 
-class Order(ClassFacts, ABC):
+class Order(HeaderVariables, ABC):
     """An order in which traces are generated or verified: a frozen dataclass whose fields are its parameters."""
 
     name: ClassVar[str]

@@ -173,8 +173,8 @@ class WrappedSelect(WrappedRule, Select):
 
     @property
     def reads(self) -> frozenset[str]:
-        if self.declared is None:
+        if self.declared_names is None:
             raise RuleError(
                 f"{self.label} does not say what it reads: add `reads: ClassVar = ('votes',)` to it, or what it needs"
             )
-        return self.declared
+        return self.declared_names

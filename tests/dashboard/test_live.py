@@ -33,7 +33,7 @@ from tests.generate.toy import RuleEngine, ShuffledEngine, write_recipe
 from thinkback.commands.dashboard import dashboard
 from thinkback.commands.growing_log import GrowingLog
 from toolkit.log import LogWriter, collect, open_log, seal_log
-from toolkit.show.dashboard.serving import PageServer, live_page
+from toolkit.show.dashboard.serving import PageServer, live_page_and_policy
 from toolkit.stats.limits.confidence_sequences import mean_confidence_sequence
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def test_questions_in_an_order_and_in_clusters_have_no_limits() -> None:
 
 @contextmanager
 def served(state: Callable[[], Any]) -> Iterator[PageServer]:
-    with PageServer(*live_page("a log, as it grows"), state) as server:
+    with PageServer(*live_page_and_policy("a log, as it grows"), state) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()
         yield server

@@ -109,10 +109,10 @@ def test_suffixes_of_ragged_lists_are_the_plain_sums(tmp_path: Path) -> None:
     [traces] = scored_traces(log, collect(log.scan("examples"), log)["example_id"])
     own = collect(log.scan("traces"), log).sort("example_id", "sample_index")["token_logprobs"].to_list()
     assert traces.most_tokens == 10
-    for k, found in traces.suffixes_of(range(1, 14)).items():
+    for k, found in traces.log_probabilities_by_suffix(range(1, 14)).items():
         plain = [np.nan if one is None else float(np.sum(np.array(one, np.float64)[::-1][:k])) for one in own]
         np.testing.assert_allclose(found, plain, atol=1e-12)
-    areas = [auc(traces.suffix(k), traces.right) for k in range(1, 11)]
+    areas = [auc(traces.suffix_log_probability(k), traces.right) for k in range(1, 11)]
     assert verifier_quality._best_k(traces) == 1 + int(np.argmax(areas))
 
 

@@ -148,7 +148,7 @@ def test_another_measure_has_its_name() -> None:
     )
     report = tb.report(tb.log(frame, credit="credit"), measure="credit", resamples=50)
     table = ranked_input(report.result)
-    assert (table.quality.heading, table.quality.axis_label[:6]) == ("credit %", "credit")
+    assert (table.quality_column.heading, table.quality_column.axis_label[:6]) == ("credit %", "credit")
     assert report.room is not None
     assert "credit %" in str(report.room.table())
     assert not any("accuracy" in line for section in report.sections for line in section.sentences)
@@ -161,8 +161,8 @@ def test_another_measure_has_its_name() -> None:
 def test_money_is_the_cost(made: Log, prices: Path) -> None:
     result = tb.run(made, prices=prices, resamples=50)
     results = ranked_input(result)
-    assert (results.cost.metric, results.cost.heading) == ("cost_per_1000", "$/1,000")
-    paid = {row.policy.name: row.cost.estimate for row in results.ranked if row.cost is not None}
+    assert (results.cost_column.metric, results.cost_column.heading) == ("cost_per_1000", "$/1,000")
+    paid = {row.policy.name: row.cost.estimate for row in results.ranked_policies if row.cost is not None}
     # small: (100 x 1 + 50 x 2) / 1e6 = 0.0002 a question; large: (100 + 200) x 10 / 1e6 = 0.003
     assert paid["small"] == pytest.approx(0.2)
     assert paid["large"] == pytest.approx(3.0)
@@ -170,9 +170,9 @@ def test_money_is_the_cost(made: Log, prices: Path) -> None:
     half = next(name for name in paid if result_acts(result, name) == 0.5)
     assert paid[half] == pytest.approx(0.2 + 0.5 * 3.0)
     assert not [note for note in result.notes if note.code == "unlike_tokens"]
-    assert results.cost.remark == "prices of a price list, 2026-11-01"
-    assert ranked_input(tb.run(made, prices=prices, cost="tokens", resamples=50)).cost.metric == "total_tokens"
-    assert ranked_input(tb.run(made, prices=prices, cost="$", resamples=50)).cost.metric == "cost_per_1000"
+    assert results.cost_column.remark == "prices of a price list, 2026-11-01"
+    assert ranked_input(tb.run(made, prices=prices, cost="tokens", resamples=50)).cost_column.metric == "total_tokens"
+    assert ranked_input(tb.run(made, prices=prices, cost="$", resamples=50)).cost_column.metric == "cost_per_1000"
 
 
 def result_acts(result: tb.Result, policy: str) -> float | None:
@@ -183,7 +183,7 @@ def result_acts(result: tb.Result, policy: str) -> float | None:
 def test_tokens_of_unlike_models_are_no_currency(made: Log) -> None:
     result = tb.run(made, resamples=50)
     noted(result.notes, "unlike_tokens", "`large`", "`small`", "`--prices`")
-    assert not ranked_input(result).same_calls
+    assert not ranked_input(result).has_comparable_costs
     alone = tb.run(made, cost="traces", resamples=50)
     assert not [note for note in alone.notes if note.code == "unlike_tokens"]
 
@@ -208,7 +208,7 @@ def test_the_suite_goes_on_where_the_first_is_unsure(made: Log, prices: Path) ->
     assert NO_TEST_SPLIT not in suite.text
     result = tb.run(made, suite, resamples=50)
     # at the median the ten that it is unsure of go on: 10 right of its own, and 9 of the large one's ten
-    assert {row.policy.name: row.quality.estimate for row in ranked_input(result).ranked if row.quality}[
+    assert {row.policy.name: row.quality.estimate for row in ranked_input(result).ranked_policies if row.quality}[
         next(one.name for one in result.policies if result_acts(result, one.name) == 0.5)
     ] == pytest.approx(0.95)
 
@@ -251,7 +251,7 @@ def test_tokens_name_those_that_are_logged(tmp_path: Path) -> None:
     log = two_models(tmp_path, prompts=False)
     result = tb.run(log, cost="tokens", resamples=50)
     results = ranked_input(result)
-    assert results.cost.metric == "completion_tokens"
+    assert results.cost_column.metric == "completion_tokens"
     keys = [column.key for column in table_of_columns(results, ["accuracy", "tokens"]).columns]
     assert keys[1:3] == ["accuracy", "completion_tokens"]
 
@@ -286,11 +286,11 @@ def test_the_suite_goes_by_the_cost(made: Log, prices: Path) -> None:
 
 def test_a_policy_file_names_its_cost(made: Log, prices: Path) -> None:
     standard = tb.suite(made, prices=prices, cost="seconds")
-    assert ranked_input(tb.run(made, standard, resamples=20)).cost.metric == "latency_s"
-    assert ranked_input(tb.run(made, standard, cost="price", resamples=20)).cost.metric == "cost_per_1000"
+    assert ranked_input(tb.run(made, standard, resamples=20)).cost_column.metric == "latency_s"
+    assert ranked_input(tb.run(made, standard, cost="price", resamples=20)).cost_column.metric == "cost_per_1000"
     on = {"on": "example_id < 'q10'", "report": "example_id >= 'q10'", "resamples": 20}
     tuned = tune(made, standard.text, goal="cheapest within 50 points of large", **on)
-    assert [ranked_input(one).cost.metric for one in (tuned.development, tuned.report)] == ["latency_s"] * 2
+    assert [ranked_input(one).cost_column.metric for one in (tuned.development, tuned.report)] == ["latency_s"] * 2
     with refuses("unknown", "`hours`"):
         tb.suite(made, cost="hours")
     with refuses("unknown", "`price`"):

@@ -4,7 +4,7 @@ from scipy.stats import beta
 
 from replay import Agreement, Budget, Margin, Never, Prefix, Window
 from tests.errors import refuses
-from toolkit.stopping.prefix import LazyArrays, _running_votes, prefix_of_one, running_best, running_sums
+from toolkit.stopping.prefix import LazyArrays, _running_votes, prefix_of_one, running_best, running_sum_leaders
 from toolkit.stopping.stops import _lead_probability, _stopping_step, crossing_step
 
 THIRDS = np.array([False, False, True, False, False])
@@ -115,7 +115,7 @@ def test_blocks_of_width_are_looked_at_at_their_ends_and_at_the_limit():
 def test_weighted_sums_break_ties_by_the_earliest_verified():
     # b .3 verified first, then a .3: equal sums; a was generated first.
     code, score, place = np.array([[1, 0]]), np.array([[0.3, 0.3]]), np.array([[1, 0]])
-    assert running_sums(code, score, place, 2).tolist() == [[1, 0]]
+    assert running_sum_leaders(code, score, place, 2).tolist() == [[1, 0]]
 
 
 def test_best_breaks_ties_by_generation_in_any_order_of_verification():

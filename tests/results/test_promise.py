@@ -110,7 +110,7 @@ def test_a_gain_that_is_shown_is_within_any_margin(log: Log) -> None:
     assert within is not None
     assert (within.policy, within.estimated) == ("best of 1", None)
     assert 0.1 < float(within.low or 0.0) < 0.2
-    (row,) = (one for one in ranked_input(result, 0.01).ranked if one.policy.name == "best of 1")
+    (row,) = (one for one in ranked_input(result, 0.01).ranked_policies if one.policy.name == "best of 1")
     assert row.not_worse
 
 

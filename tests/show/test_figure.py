@@ -337,7 +337,7 @@ def test_what_a_pdf_leaves_out_of_a_font_is_not_drawn(
 ) -> None:
     figure = frontier(frontier_points(results), title="Größe ≤ 5 → −1 †", simulated=True)
     save_figure(figure, tmp_path / "cut.pdf")
-    monkeypatch.setattr(drawing_style, "_glyphs_alone", nullcontext)
+    monkeypatch.setattr(drawing_style, "_embed_glyphs_alone", nullcontext)
     save_figure(figure, tmp_path / "whole.pdf")
     for name in ("cut", "whole"):
         subprocess.run(["pdftoppm", "-r", "150", "-singlefile", f"{name}.pdf", name], cwd=tmp_path, check=True)

@@ -234,7 +234,7 @@ def test_no_figure_is_higher_than_a_page(
 ) -> None:
     monkeypatch.setattr(page, "HIGHEST", 4.5)
     drawn = []
-    figure = page.fit_on_page(lambda some: drawn.append(some) or draw(some, NARROW), n)
+    figure = page.draw_what_fits(lambda some: drawn.append(some) or draw(some, NARROW), n)
     assert len(drawn) > 1
     assert 4.5 - slack < figure.get_figheight() <= 4.5
     assert_whole(figure)

@@ -233,9 +233,9 @@ def test_missing_is_a_dash_and_an_empty_field(results: RankedInput) -> None:
 
 
 def test_the_front_falls_back_where_tokens_are_not_logged(results: RankedInput) -> None:
-    assert results.cost.name == "total_tokens"
+    assert results.cost_column.name == "total_tokens"
     summary = results.summary.filter((pl.col("metric") != "total_tokens") | (pl.col("policy") != "first"))
-    assert replace(results, summary=summary).cost.name == "calls"
+    assert replace(results, summary=summary).cost_column.name == "calls"
     assert line_of(ranked_table(replace(results, summary=summary)), "Pareto ●").endswith("calls.")
 
 
@@ -504,9 +504,9 @@ def test_policies_with_equal_estimates_share_the_best(results: RankedInput) -> N
         same = summary.with_columns(estimate=pl.when(here).then(best).otherwise("estimate"))
         [first, *_] = best_policy_sentences(replace(results, summary=same))
         named = re.findall(r"`([^`]+)`", first.split(" %")[0])
-        assert named[0] == results.called[leader]
+        assert named[0] == results.display_names[leader]
         assert len(named) == 1 + min(count, 2)
-        assert {*named[1:]} <= {results.called[name] for name in others[:count]}
+        assert {*named[1:]} <= {results.display_names[name] for name in others[:count]}
         assert ("1 other" in first) == (count == 3)
 
 
@@ -572,7 +572,7 @@ def with_metric(results: RankedInput, metric: str, values: dict[str, float]) -> 
 def test_the_cost_that_is_asked_for_is_shown_and_spans_the_front(results: RankedInput) -> None:
     seconds = {"best of 4": 1.0, "vote": 2.0, "first": 3.0, "stop[margin=0.1]": 4.0, "stop[margin=0.2]": 5.0}
     timed = replace(with_metric(results, "latency_s", seconds), by_cost="seconds")
-    assert timed.cost.name == "latency_s"
+    assert timed.cost_column.name == "latency_s"
     # best of 4 is 1.0 s at .70; only stop .2 at .705 is better
     assert [name for name, row in by_name(timed).items() if row.on_front] == ["stop[margin=0.2]", "best of 4"]
     assert line_of(ranked_table(timed), "Pareto ●").endswith("seconds.")
@@ -619,10 +619,10 @@ def test_completion_tokens_stand_for_tokens_that_nobody_has(results: RankedInput
     names = ["best of 4", "vote", "first", "stop[margin=0.1]", "stop[margin=0.2]", "any of 4"]
     written = with_metric(results, "completion_tokens", {name: 10.0 * i for i, name in enumerate(names)})
     headings = [column.name for column in ranked_table(written).columns]
-    assert (written.cost.name, "completion tokens" in headings) == ("total_tokens", False)
+    assert (written.cost_column.name, "completion tokens" in headings) == ("total_tokens", False)
     nowhere = replace(written, summary=written.summary.filter(pl.col("metric") != "total_tokens"))
     table = ranked_table(nowhere)
-    assert nowhere.cost.name == "completion_tokens"
+    assert nowhere.cost_column.name == "completion_tokens"
     assert [column.name for column in table.columns][3:5] == ["completion tokens", "calls"]
     assert line_of(table, "Pareto ●").endswith("completion tokens.")
     assert line_of(table, "completion tokens:")
@@ -631,7 +631,7 @@ def test_completion_tokens_stand_for_tokens_that_nobody_has(results: RankedInput
     assert [axes.get_xlabel() for axes in figure.axes] == [find("completion_tokens").axis_label]
     # of one policy alone they do not rank, but are shown in place of a column of dashes
     one = replace(nowhere, summary=nowhere.summary.filter((metric_is("completion_tokens") & is_first()).not_()))
-    assert one.cost.name == "calls"
+    assert one.cost_column.name == "calls"
     assert [column.name for column in ranked_table(one).columns][3:5] == ["completion tokens", "calls"]
 
 

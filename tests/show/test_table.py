@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.errors import refuses
 from toolkit.show import IntervalCell, Number, NumberWithInterval, Table, TableColumn, Tick, Words, bar_line, table_of
-from toolkit.show.tables.table_content import PValue, equal_ranges
+from toolkit.show.tables.table_content import PValue, count_in_equal_ranges
 from toolkit.show.tables.terminal import fold_lines
 
 WIDE = Table(
@@ -156,13 +156,13 @@ def test_bars() -> None:
 
 
 def test_histograms_have_the_counts_of_all_values() -> None:
-    assert equal_ranges([(1, 10), (2, 40), (4, 20)]) == [("1", 10), ("2", 40), ("3", 0), ("4", 20)]
-    assert equal_ranges([(0, 1), (99, 2)], bins=4) == [("0–24", 1), ("25–49", 0), ("50–74", 0), ("75–99", 2)]
+    assert count_in_equal_ranges([(1, 10), (2, 40), (4, 20)]) == [("1", 10), ("2", 40), ("3", 0), ("4", 20)]
+    assert count_in_equal_ranges([(0, 1), (99, 2)], bins=4) == [("0–24", 1), ("25–49", 0), ("50–74", 0), ("75–99", 2)]
 
 
 @given(st.dictionaries(st.integers(-50, 5_000), st.integers(0, 9), min_size=1), st.integers(1, 20))
 def test_binning_loses_nothing(counts: dict[int, int], bins: int) -> None:
-    rows = equal_ranges(sorted(counts.items()), bins)
+    rows = count_in_equal_ranges(sorted(counts.items()), bins)
     assert len(rows) <= bins
     assert sum(count for _, count in rows) == sum(counts.values())
 

@@ -28,7 +28,7 @@ def test_counts_are_multinomial():
         counts = np.concatenate([resamples.counts_of_chunk(k) for k in range(len(resamples.sizes))], axis=1)
         assert counts.shape == (300, units)
         assert (counts.sum(axis=1) == units).all()
-        assert np.array_equal(np.concatenate(list(resamples.count_blocks())), counts)
+        assert np.array_equal(np.concatenate(list(resamples.blocks_of_counts())), counts)
     # A count is Binomial(n, 1/n): mean 1, variance 1 − 1/n; two counts correlate by −1/(n − 1).
     assert counts.var() == pytest.approx(1 - 1 / units, abs=0.01)
     first_chunk = counts[:, :4096].sum(axis=1)

@@ -85,7 +85,7 @@ def test_policies_that_agree_need_limits_that_leave_the_difference_out() -> None
 @pytest.mark.parametrize(("units", "exact"), [(1_000, True), (123.4, False)])
 def test_what_a_rule_needs_of_clusters_is_an_estimate_and_rounded(units: float, exact: bool) -> None:
     variance = replace(SETTLED, units=units)
-    needed = variance.questions_to_keep(-0.001, 0.02, 26_006, 0.95)
+    needed = variance.questions_to_rule_out_loss(-0.001, 0.02, 26_006, 0.95)
     assert needed is not None
     assert needed.number == 26_006
     assert ("26,006" in needed.number_text) == exact

@@ -11,7 +11,7 @@ from toolkit.stats import Settings, summarise
 from toolkit.stats.bootstrap.influence import MetricSeries, influences
 from toolkit.stats.bootstrap.sample import read_sample
 from toolkit.stats.limits.discordant import tango_limits
-from toolkit.stats.many.ranks import SPLITS, _mean_best, _selection_bias, is_on_front, random_halves
+from toolkit.stats.many.ranks import SPLITS, _held_out_value_of_best, _values_on_halves, is_on_front, random_halves
 
 LABELS = ["x", "y", "z"]
 SETTINGS = Settings(resamples=500)
@@ -76,14 +76,14 @@ def test_the_best_of_one_half_is_scored_on_the_other(made, factory):
     cost = rng.integers(1, 4, (5, 41)).astype(float)
     sample, number = _sample(made({"correct": correct, "total_tokens": cost}), factory)
     paid = [m.name for m in sample.metrics].index("total_tokens")
-    both = [_selection_bias(sample, MetricSeries.of(sample, m, range(5)), seed=3) for m in (number, paid)]
+    both = [_values_on_halves(sample, MetricSeries.of(sample, m, range(5)), seed=3) for m in (number, paid)]
     scores = []
     for half in random_halves(41, 3):
         for side in (half, ~half):
             ranked = sorted(range(5), key=lambda p: (-correct[p, side].mean(), cost[p, side].mean(), p))
             scores.append(correct[ranked[0], ~side].mean())
     assert len(scores) == 2 * SPLITS
-    assert _mean_best(*both, falling=False) == pytest.approx(np.mean(scores))
+    assert _held_out_value_of_best(*both, falling=False) == pytest.approx(np.mean(scores))
 
 
 def test_halves_are_halves():

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest, norm, studentized_range, t
 
 from toolkit.stats import Settings
-from toolkit.stats.limits.student import normal_deviation
+from toolkit.stats.limits.student import student_to_normal
 from toolkit.stats.many.simultaneous import (
     JointEstimates,
     _claims_to_one,
@@ -125,7 +125,7 @@ def test_ten_examples_and_more_need_no_exact_test():
 @pytest.mark.parametrize("freedom", [4, 9, 29, 499])
 def test_few_units_count_as_students(freedom):
     size = np.array([0.5, 1, 2, 3, 4])
-    assert normal_deviation(size, freedom) == pytest.approx(norm.isf(t.sf(size, freedom)), rel=0.01)
+    assert student_to_normal(size, freedom) == pytest.approx(norm.isf(t.sf(size, freedom)), rel=0.01)
 
 
 def test_draws_have_the_covariance_asked_for():

@@ -100,7 +100,7 @@ def test_resamples_draw_as_many_of_each_stratum_as_there_are(units: int) -> None
     counts = np.concatenate([resamples.counts_of_chunk(chunk) for chunk in range(len(resamples.sizes))], axis=1)
     for one in (0, 1):
         assert (counts[:, stratum == one].sum(axis=1) == (stratum == one).sum()).all()
-    assert np.array_equal(np.concatenate(list(resamples.count_blocks())), counts)
+    assert np.array_equal(np.concatenate(list(resamples.blocks_of_counts())), counts)
     assert counts.mean(axis=0).std() < 3 / np.sqrt(300) * 1.2
     alike = Resamples(units, 300, 5, 1 - stratum).counts_of_chunk(0)
     assert not np.array_equal(alike, resamples.counts_of_chunk(0))

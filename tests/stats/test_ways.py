@@ -44,7 +44,7 @@ class Table:
     def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
         return self.columns[key][self.row[policies, start:stop]]
 
-    def rows(self, start: int, stop: int) -> Ints | None:
+    def outcome_rows(self, start: int, stop: int) -> Ints | None:
         return self.row[:, start:stop] if self.shared else None
 
     def at_rows(self, key: Key, rows: Ints) -> Floats:
@@ -81,8 +81,8 @@ def stores(rng: np.random.Generator, table: Table, unit: Ints, strata: Strata | 
         return Store(parts, unit, gold, len(table.row), keys, strata)
 
     mine, plain = store(True), store(False)
-    assert all(chunk.shared is not None for chunk in mine.chunks)
-    assert all(chunk.shared is None for chunk in plain.chunks)
+    assert all(chunk.shared_outcomes is not None for chunk in mine.chunks)
+    assert all(chunk.shared_outcomes is None for chunk in plain.chunks)
     return mine, plain
 
 
@@ -201,7 +201,7 @@ def test_counts_are_the_same_whether_they_stay_in_memory(
     monkeypatch: pytest.MonkeyPatch, units: int, packed: int
 ) -> None:
     """A chunk with a count of `packed` or above does not fit half a byte, and is drawn again."""
-    drawn = np.concatenate(list(Resamples(units, 500, 3).count_blocks()))
+    drawn = np.concatenate(list(Resamples(units, 500, 3).blocks_of_counts()))
     monkeypatch.setattr("toolkit.stats.metrics.resamples.PACKED", packed)
     resamples = Resamples(units, 500, 3)
     for chunk in [*range(len(resamples.sizes)), *range(len(resamples.sizes)), 0, 0]:

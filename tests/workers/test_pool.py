@@ -34,7 +34,7 @@ def inverse(number: int) -> float:
 
 def run(pool: ScriptedPool, numbers: range, work: Any = square) -> list[Any]:
     parts = [Part(f"part {number}", pickle.dumps(number)) for number in numbers]
-    return list(results_in_order(pool, travel.packed_job(work, "the work"), parts))
+    return list(results_in_order(pool, travel.pack_job(work, "the work"), parts))
 
 
 def test_results_come_in_order_whoever_is_first() -> None:
@@ -72,7 +72,7 @@ def test_what_is_lost_twice_ends_the_job_with_its_name() -> None:
 def test_an_error_is_raised_in_its_turn() -> None:
     """Part 0 of −1, 0, 1 has a result, part 1 raises, and what works on others is stopped."""
     pool, parts = ScriptedPool(3), [Part("", pickle.dumps(number)) for number in (-1, 0, 1)]
-    results = results_in_order(pool, travel.packed_job(inverse, "the work"), parts)
+    results = results_in_order(pool, travel.pack_job(inverse, "the work"), parts)
     assert next(results) == -1
     with refuses("empty", "nothing to divide by"):
         next(results)
@@ -81,7 +81,7 @@ def test_an_error_is_raised_in_its_turn() -> None:
 
 def test_an_end_from_outside_leaves_nothing_running() -> None:
     pool = ScriptedPool(2)
-    results = results_in_order(pool, travel.packed_job(square, "the work"), [Part("", bytes([n])) for n in range(9)])
+    results = results_in_order(pool, travel.pack_job(square, "the work"), [Part("", bytes([n])) for n in range(9)])
     pool.fate = lambda part, attempt: "slow"
     pool.finished = lambda tasks, wait_s: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
@@ -91,7 +91,7 @@ def test_an_end_from_outside_leaves_nothing_running() -> None:
 
 def test_a_worker_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("Thinkback", "Python"):
-        job = travel.packed_job(square, "the work")
+        job = travel.pack_job(square, "the work")
         monkeypatch.setattr(travel, "versions", lambda name=name: {name: "0.0"})
         with refuses("mismatch", name, "0.0"):
             travel.open_answer(travel.answer_part(job, pickle.dumps(2)))
@@ -106,7 +106,7 @@ def test_classes_of_a_users_file_travel_with_it(tmp_path: Path) -> None:
         "    def __call__(self, number):\n        return number + self.step + MORE\n"
     )
     module = load_file(path, "rules")
-    job = travel.packed_job(module.Adds(4), "the work")
+    job = travel.pack_job(module.Adds(4), "the work")
     del sys.modules[module.__name__]
     assert travel.open_answer(travel.answer_part(job, pickle.dumps(10))) == 17
 

@@ -44,12 +44,12 @@ def serve_log(folder: Path) -> None:
     from thinkback import console
     from thinkback.commands.growing_log import GrowingLog
     from toolkit.errors import NotFoundError
-    from toolkit.show.dashboard.serving import PageServer, live_page
+    from toolkit.show.dashboard.serving import PageServer, live_page_and_policy
 
     if not folder.is_dir():
         raise NotFoundError(f"`{folder}` is no folder: name the `--out` of a run that has begun, or a log")
     growing, stop = GrowingLog(folder, AccuracyFollower()), Event()
-    document, policy = live_page(f"{folder.resolve().name}, as it grows")
+    document, policy = live_page_and_policy(f"{folder.resolve().name}, as it grows")
     with PageServer(document, policy, growing.state) as server:
         console.say(f"{server.address} (Ctrl-C ends)")
         sys.stdout.flush()  # for whoever reads it from a pipe

@@ -15,7 +15,7 @@ import polars as pl
 
 from toolkit.errors import ConflictError, EmptyError, argument, listed, require_known
 from toolkit.log import Log, collect
-from toolkit.log.read.example_blocks import example_blocks
+from toolkit.log.read.example_blocks import block_id_ranges
 
 ROWS = 100_000
 """Traces in memory at one time; those of an example stay together."""
@@ -36,7 +36,7 @@ def export_table(log: Log, out: Path, to: str) -> int:
     verifiers = collect(log.scan("verifications", ["verifier"]).unique(), log)["verifier"].sort().to_list()
     rows = 0
     with WRITERS[to](out) as write:
-        for first, last in example_blocks(log, ["traces"], ROWS):
+        for first, last in block_id_ranges(log, ["traces"], ROWS):
             table = _flat_rows(log, pl.col("example_id").is_between(pl.lit(first), pl.lit(last)), verifiers)
             write(table)
             rows += table.height

@@ -80,7 +80,7 @@ def repeated_key_numbers(keys: np.ndarray) -> np.ndarray:
     return places_in_sorted(keys, distinct_sorted(in_order[1:][in_order[1:] == in_order[:-1]]))
 
 
-def sort_within(keys: np.ndarray, size: np.ndarray) -> np.ndarray:
+def argsort_within_runs(keys: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Numbers (N,) that put each of several runs of so many `keys` in order, equal ones as they come.
 
     Runs of alike length are sorted as the rows of one matrix, which takes a fraction of the time of one sort of all.
@@ -204,12 +204,12 @@ class Rounds:
 
     @cached_property
     def answer_counts(self) -> AnswerClusters:
-        """Counts of answers."""
+        """The number of answers in each cluster of each round."""
         return self._answer_clusters(np.ones(len(self._cluster_numbers[0])))
 
     @cached_property
     def answer_score_sums(self) -> AnswerClusters:
-        """Sums of the scores of answers, 0 where there is none."""
+        """The sum of the answers' scores in each cluster of each round; an answer without a score adds 0."""
         return self._answer_clusters(np.nan_to_num(self._scores))
 
     @cached_property
@@ -310,16 +310,19 @@ class Rounds:
         return np.where(count > 0, count, np.nan)
 
     @cached_property
-    def _repeated_in_example(self) -> np.ndarray:
+    def _repeat_numbers_in_example(self) -> np.ndarray:
         """A number (D,) for each document that comes again in its example, -1 for others."""
         return repeated_key_numbers(self.document_code)
 
     @cached_property
-    def _repeated_in_hop(self) -> tuple[np.ndarray, np.ndarray]:
+    def _document_repeats_in_hop(self) -> tuple[np.ndarray, np.ndarray]:
         """The documents that come again in their hop, and a number for each such (hop, document)."""
-        again = np.flatnonzero(self._repeated_in_example >= 0)
-        documents, hop = int(self._repeated_in_example.max(initial=0)) + 1, self.hop_of_row[self.document_row[again]]
-        number = repeated_key_numbers(hop * documents + self._repeated_in_example[again])
+        again = np.flatnonzero(self._repeat_numbers_in_example >= 0)
+        documents, hop = (
+            int(self._repeat_numbers_in_example.max(initial=0)) + 1,
+            self.hop_of_row[self.document_row[again]],
+        )
+        number = repeated_key_numbers(hop * documents + self._repeat_numbers_in_example[again])
         return again[number >= 0], number[number >= 0]
 
     def rank_documents(self, keys: np.ndarray, paid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -328,7 +331,7 @@ class Rounds:
         Equal keys: as they were read. A document that comes again keeps its best place.
         """
         there = paid[self.document_row]
-        again, number = self._repeated_in_hop
+        again, number = self._document_repeats_in_hop
         again, number = again[there[again]], number[there[again]]
         best = np.lexsort((again, keys[again], number))
         worse = np.ones(len(best), dtype=bool)
@@ -336,7 +339,7 @@ class Rounds:
         there[again[best[worse]]] = False
         documents = np.flatnonzero(there)
         size = np.bincount(self.hop_of_row[self.document_row[documents]], minlength=len(self.first_row_of_hop))
-        order = documents[sort_within(keys[documents], size)]
+        order = documents[argsort_within_runs(keys[documents], size)]
         return order, np.arange(len(order)) - np.repeat(np.cumsum(size) - size, size)
 
     @cached_property
@@ -347,26 +350,26 @@ class Rounds:
         return np.cumsum(size) - size, size, of_row, np.flatnonzero(self.is_gold)
 
     @cached_property
-    def _has_repeated_document(self) -> np.ndarray:
+    def _examples_with_repeated_document(self) -> np.ndarray:
         """Examples (E,) in which a document comes in two rounds."""
         again = np.zeros(len(self.gold), bool)
-        again[self.rows.example[self.document_row[self._repeated_in_example >= 0]]] = True
+        again[self.rows.example[self.document_row[self._repeat_numbers_in_example >= 0]]] = True
         return again
 
     def gold_places(self, keys: np.ndarray, paid: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
         """The gold documents among the first `most` of each example, of rounds `paid` (R,) and by ascending key (D,):
         their examples and their places. As `merge_hops` of `rank_documents`, which sort: here places are counted.
         """
-        again, example = self._has_repeated_document, self.rows.example
+        again, example = self._examples_with_repeated_document, self.rows.example
         of_again = again[example]
-        place = [self._counted_places(keys, paid & ~of_again)]
+        place = [self._gold_places_of_rounds(keys, paid & ~of_again)]
         if (some := paid & of_again).any():
             documents, places = self.merge_hops(*self.rank_documents(keys, some), most)
             gold = self.is_gold[documents]
             place.append((example[self.document_row[documents[gold]]], places[gold]))
         return tuple(np.concatenate(both) for both in zip(*place, strict=True))  # type: ignore[return-value]
 
-    def _counted_places(self, keys: np.ndarray, paid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _gold_places_of_rounds(self, keys: np.ndarray, paid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The example of each gold document of `paid` rounds (R,), and its place, where no document comes twice."""
         first, size, of_row, golds = self._hop_documents
         if not len(golds):
@@ -415,7 +418,7 @@ class Rounds:
         example = self.example_of_hop[hop]
         if len(starts_of_equal_runs(self.example_of_hop)) < len(self.example_of_hop):
             by = np.lexsort((hop, place, example))
-            order, again = order[by], self._repeated_in_example[order[by]]
+            order, again = order[by], self._repeat_numbers_in_example[order[by]]
             later = np.flatnonzero(again >= 0)
             later = np.delete(later, np.unique(again[later], return_index=True)[1])
             order = np.delete(order, later)
@@ -445,12 +448,12 @@ class Frontiers:
 
     @property
     def has_one_cluster(self) -> np.ndarray:
-        """Whether it holds one cluster (R,)."""
+        """Whether the frontier holds one cluster after each round (R,)."""
         return (self.clusters != NONE).sum(axis=1) == 1
 
     @property
     def leads_with_round(self) -> np.ndarray:
-        """Whether the round's own most frequent cluster leads it (R,)."""
+        """Whether each round's (R,) own most frequent cluster leads the frontier."""
         return (self.top[:, 0] == self.leader) & (self.leader != NONE)
 
 

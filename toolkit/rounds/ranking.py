@@ -18,17 +18,17 @@ ENTROPY = "{ entropy = 0.5 }"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entropy(Checked):
+class EntropyReward(Checked):
     """Rewards rounds whose answers' clusters have at most so much entropy, in nats."""
 
     entropy: float = setting(low=0)
 
 
-def _read_reward(given: object, place: str) -> str | Entropy | None:
-    if given is None or isinstance(given, Entropy) or (isinstance(given, str) and given in REWARDS):
+def _read_reward(given: object, place: str) -> str | EntropyReward | None:
+    if given is None or isinstance(given, EntropyReward) or (isinstance(given, str) and given in REWARDS):
         return given
     if isinstance(given, Mapping):
-        return from_table(Entropy, given, place)
+        return from_table(EntropyReward, given, place)
     raise InvalidError(
         f"`{place or 'reward'}` is {quote(given)}; it takes one of {listed(list(REWARDS))}, or {ENTROPY}"
     )
@@ -48,7 +48,7 @@ class RoundRanking:
     multiplier: float | None = setting(None, above=0)
     frontier_of: str = setting("hop", choices=("hop", "round"))
     support: str = setting("sum", choices=("sum", "last"))
-    reward: str | Entropy | None = setting(None, read=_read_reward)
+    reward: str | EntropyReward | None = setting(None, read=_read_reward)
     weights: str | None = setting(None, choices=("answer_scores",))
     penalty: str | None = setting(None, choices=("sunar",))
     relevance: str = setting("auto", choices=("auto", "raw", "logistic"))
@@ -87,7 +87,9 @@ class RoundRanking:
     def is_rewarded(self, rounds: Rounds, frontiers: Frontiers) -> np.ndarray:
         """Which rounds are rewarded: bool (R,)."""
         reward: Reward = (
-            low_entropy_reward(self.reward.entropy) if isinstance(self.reward, Entropy) else REWARDS[str(self.reward)]
+            low_entropy_reward(self.reward.entropy)
+            if isinstance(self.reward, EntropyReward)
+            else REWARDS[str(self.reward)]
         )
         return rounds.has_answers & reward(rounds, frontiers)
 
@@ -100,8 +102,8 @@ class RoundRanking:
         return np.where(self.is_rewarded(rounds, frontiers()), float(self.multiplier or 1), 1.0)
 
     def sort_keys(self, rounds: Rounds, factor: np.ndarray, negative: bool) -> np.ndarray:
-        """What puts documents in order (D,), ascending. factor: of each round (R,); negative: whether the pool has a
-        relevance below 0, which `auto` sends through the logistic function.
+        """The keys (D,) by which documents are sorted, ascending. factor: of each round (R,); negative: whether the
+        pool has a relevance below 0, which `auto` sends through the logistic function.
         """
         if self.rank_column is not None:
             return rounds.retrieval_rank

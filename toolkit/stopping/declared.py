@@ -17,7 +17,7 @@ import numpy as np
 from toolkit.errors import InvalidError, RuleError, UnknownError, error_prefix, quote, require_known, suggest, user_code
 from toolkit.settings import check
 from toolkit.stopping.prefix import SCORES, VOTES, LazyArrays, Prefix
-from toolkit.user_files import with_checked_fields
+from toolkit.user_files import convert_parameters
 
 FEATURE, EXAMPLE, SIGNAL = "features:", "examples:", "signals:"
 """Prefixes of what a rule declares to read: a column of features, a column of examples, a signal of traces."""
@@ -107,7 +107,7 @@ def equality_key(rule: Any) -> Hashable:
     return rule
 
 
-class ClassFacts:
+class HeaderVariables:
     """A base that sets class variables in the header: `class First(Select, name="first", one_trace=True)`."""
 
     def __init_subclass__(cls, **facts: Any) -> None:
@@ -115,7 +115,7 @@ class ClassFacts:
             setattr(cls, name, fact)
 
 
-class Rule(ClassFacts, ABC):
+class Rule(HeaderVariables, ABC):
     """A stopping rule or a select: a frozen dataclass whose fields are its parameters."""
 
     key: ClassVar[str]
@@ -191,7 +191,7 @@ class WrappedRule(Rule):
     rule: Any
 
     def _check(self) -> None:
-        object.__setattr__(self, "rule", with_checked_fields(self.rule, self.label))
+        object.__setattr__(self, "rule", convert_parameters(self.rule, self.label))
         _ = self.reads  # refused at once where it is none
 
     def __hash__(self) -> int:
@@ -206,7 +206,7 @@ class WrappedRule(Rule):
         return self.rule
 
     @property
-    def declared(self) -> frozenset[str] | None:
+    def declared_names(self) -> frozenset[str] | None:
         """The names that the user's rule declares to read; None where it declares nothing."""
         with user_code(self.label):
             reads = getattr(self.rule, "reads", None)

@@ -355,7 +355,7 @@ def running_best(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers
     return BestScores(**counts, **scores)
 
 
-def running_sums(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers: int) -> np.ndarray:
+def running_sum_leaders(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers: int) -> np.ndarray:
     """The answer with the highest sum of scores after each step: its code (E, S), NONE before any.
 
     Sums are taken in the order of the steps, in float64; among equal sums the answer wins whose verified traces have
@@ -455,7 +455,7 @@ class RevealedTraces:
     def highest_sum_answer(self) -> np.ndarray:
         """The answer with the highest sum of scores after each step (E, S)."""
         code, score, answers = self.verified_code, self.score, self.answers
-        return self._break_ties(lambda rank: running_sums(code, score, rank, answers), self.at)
+        return self._break_ties(lambda rank: running_sum_leaders(code, score, rank, answers), self.at)
 
     def best_scores_by(self, score: np.ndarray) -> BestScores:
         """The running best by other scores (E, S), such as calibrated ones."""

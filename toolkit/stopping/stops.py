@@ -364,11 +364,11 @@ class WrappedStop(WrappedRule, StopRule):
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset({VOTES}) if self.declared is None else self.declared
+        return frozenset({VOTES}) if self.declared_names is None else self.declared_names
 
     def visible_part(self, seen: Prefix) -> Any:
         """The statistics that the rule declares; those of votes and scores where it declares nothing."""
-        reads = frozenset({VOTES, SCORES}) if self.declared is None else self.reads
+        reads = frozenset({VOTES, SCORES}) if self.declared_names is None else self.reads
         return DeclaredPrefix(seen, reads, self.label)
 
     def holds(self, seen: Prefix) -> np.ndarray:
@@ -398,7 +398,7 @@ def evaluated_steps(steps: int, limit: np.ndarray, ends: np.ndarray | None) -> n
     return looked if ends is None else looked & (ends | (step == limit[:, None]))
 
 
-def steps_where_needed(rule: StopRule, seen: Prefix) -> np.ndarray:
+def block_end_steps(rule: StopRule, seen: Prefix) -> np.ndarray:
     """The traces that end a block, bool (E, S), if a block has as many as the rule needs when all of them agree."""
     steps = seen.step
     needed = np.maximum(rule.needed_traces(seen), 1)

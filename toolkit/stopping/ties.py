@@ -62,7 +62,7 @@ class VotingSteps:
 
 
 def _earliest_ranks(steps: VotingSteps) -> None:
-    """No ranks: the count itself breaks ties by the order of generation."""
+    """Gives no ranks, since the count itself breaks ties by the order of generation."""
 
 
 def _smallest_text_ranks(steps: VotingSteps) -> TieRanks:

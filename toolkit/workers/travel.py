@@ -45,7 +45,7 @@ def pack(value: Any, what: str) -> bytes:
     class Packer(cloudpickle.Pickler):
         def reducer_override(self, item: Any) -> Any:
             name = item.__name__ if isinstance(item, types.ModuleType) else getattr(item, "__module__", None)
-            if isinstance(item, type | types.FunctionType | types.ModuleType) and _goes_along(name):
+            if isinstance(item, type | types.FunctionType | types.ModuleType) and _is_user_module(name):
                 module = sys.modules[str(name)]
                 if module not in by_value:
                     cloudpickle.register_pickle_by_value(module)
@@ -65,7 +65,7 @@ def pack(value: Any, what: str) -> bytes:
     return packed.getvalue()
 
 
-def _goes_along(module: str | None) -> bool:
+def _is_user_module(module: str | None) -> bool:
     """Whether a module is a user's file, which workers cannot import."""
     if module is None or module == "__main__" or module not in sys.modules:
         return False
@@ -86,7 +86,7 @@ def versions() -> Mapping[str, str]:
     return {"Thinkback": ours, "Python": python} | {name: version(name) for name in ("polars", "numpy")}
 
 
-def packed_job(work: Callable[[Any], Any], what: str) -> bytes:
+def pack_job(work: Callable[[Any], Any], what: str) -> bytes:
     """A job as workers get it, with the versions of this machine."""
     return pickle.dumps((dict(versions()), pack(work, what)))
 
@@ -94,7 +94,7 @@ def packed_job(work: Callable[[Any], Any], what: str) -> bytes:
 def answer_part(job: bytes, part: bytes) -> bytes:
     """What a worker does: the packed result of a job's function on a part, or what it raised."""
     try:
-        return pack((True, _opened_job(job)(pickle.loads(part))), "a result")
+        return pack((True, _open_job(job)(pickle.loads(part))), "a result")
     except MemoryError:
         return LostWork.NO_MEMORY
     except ThinkbackError as error:
@@ -102,7 +102,7 @@ def answer_part(job: bytes, part: bytes) -> bytes:
 
 
 @lru_cache(1)
-def _opened_job(job: bytes) -> Callable[[Any], Any]:
+def _open_job(job: bytes) -> Callable[[Any], Any]:
     """The function of a job, which a worker opens once. MismatchError where the versions differ."""
     wanted, packed = pickle.loads(job)
     for name, here in versions().items():

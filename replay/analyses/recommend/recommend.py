@@ -146,7 +146,7 @@ class _PairedEvidence:
         if above and bound < 0:  # a loss is ruled out
             units = self.count_units(interval.n)
             fewest = questions_in_clusters(fewest_examples(-bound) or 0, interval.n, units)
-            return interval.variance.questions_to_keep(interval.difference, -bound, fewest, interval.level)
+            return interval.variance.questions_to_rule_out_loss(interval.difference, -bound, fewest, interval.level)
         distance = interval.difference - bound if above else bound - interval.difference
         return interval.variance.questions_to_show(distance, level=interval.level, error=interval.variance.mean_error)
 

@@ -106,7 +106,7 @@ def _report_sections(
         ("stopping", "Stopping early"): [*_stopping_sentences(result, results), *ordered],
         ("headroom", "Headroom"): [*_headroom_sentences(result, room, results)],
         ("gates", "Gates and second steps"): [*_gate_sentences(result, results)],
-        ("verifiers", "Verifiers"): [*verifier_sentences(areas, results.judged)],
+        ("verifiers", "Verifiers"): [*verifier_sentences(areas, results.judged_count)],
         ("assumptions", "Assumptions"): [*_assumption_sentences(description, result)],
         ("not_drawn", "Not drawn"): [f"{_as_sentence('; '.join(not_drawn))}."] if not_drawn else [],
     }  # fmt: skip
@@ -161,14 +161,14 @@ def _gain_sentences(result: Result, results: RankedInput) -> Iterator[str]:
     )
     if one is None or baseline is None or one.quality is None or baseline.quality is None or one.difference is None:
         return
-    if not results.quality.share or results.quality.cost:
+    if not results.quality_column.share or results.quality_column.cost:
         return
     back = one.difference
     low, high = (None if limit is None else 0.0 - limit for limit in (back.high, back.low))
     gained = SIGNED.show(IntervalCell(0.0 - back.estimate, low, high, back.mark))
     text = f"From `{one.policy.name}`, {_quality_text(results, one.quality)}, to `{baseline.policy.name}`, "
     text += f"{_quality_text(results, baseline.quality)}: {gained} points"
-    costs = one.cost is not None and baseline.cost is not None and results.same_calls
+    costs = one.cost is not None and baseline.cost is not None and results.has_comparable_costs
     yield f"{text}{_cost_text(results, baseline, one)}." if costs else f"{text}."
 
 
@@ -241,25 +241,26 @@ def _cheapest_policy_sentence(result: Result, results: RankedInput) -> Iterator[
     """A sentence on the cheapest policy that is shown to be within the margin of the baseline."""
     rows = {row.policy.name: row for row in rank(results) if not row.policy.diagnostic and row.cost is not None}
     baseline = rows.get(str(results.baseline))
-    if baseline is None or len(rows) < 2 or not results.quality.share or results.quality.cost:
+    if baseline is None or len(rows) < 2 or not results.quality_column.share or results.quality_column.cost:
         return
     sentences = [*cheapest_policy_sentences(results)]
-    if not results.same_calls:
+    if not results.has_comparable_costs:
         yield from (f"{_as_sentence(note.text)}." for note in result.notes if note.code in UNLIKE)
     elif sentences:
         yield from sentences
         yield f"Shown: {SEQUENCE}."
     elif min(map(_cost_or_infinity, rows.values())) >= _cost_or_infinity(baseline):
-        yield f"`{baseline.policy.name}` has the fewest {results.cost.cost_name}: no policy is cheaper."
+        yield f"`{baseline.policy.name}` has the fewest {results.cost_column.cost_name}: no policy is cheaper."
 
 
 def _quality_text(results: RankedInput, cell: IntervalCell) -> str:
     """The ranking metric of a policy, with its name: `accuracy 74.8 % [72.9, 76.6]`."""
-    return f"{results.quality.label} {_number_text(results, cell)}"
+    return f"{results.quality_column.label} {_number_text(results, cell)}"
 
 
 def _number_text(results: RankedInput, cell: IntervalCell) -> str:
-    return percent_text(cell) if results.quality.share else NumberWithInterval.of(results.quality).show(cell)
+    column = results.quality_column
+    return percent_text(cell) if column.share else NumberWithInterval.of(column).show(cell)
 
 
 def _cost_or_infinity(row: Ranked) -> float:
@@ -268,17 +269,17 @@ def _cost_or_infinity(row: Ranked) -> float:
 
 def _cost_text(results: RankedInput, row: Ranked, other: Ranked) -> str:
     paid, instead = (
-        NumberWithInterval.of(results.cost).show(IntervalCell(_cost_or_infinity(one))) for one in (row, other)
+        NumberWithInterval.of(results.cost_column).show(IntervalCell(_cost_or_infinity(one))) for one in (row, other)
     )
-    return f", for {paid} {results.cost.label} instead of {instead}"
+    return f", for {paid} {results.cost_column.label} instead of {instead}"
 
 
 def _detectable_difference_sentence(result: Result, results: RankedInput) -> Iterator[str]:
     """A sentence on which differences to the baseline this number of examples shows."""
     real = [one.name for one in result.policies if not one.diagnostic and one.name != results.baseline]
     column = metric_column(ACCURACY, result.columns)
-    if results.quality.rate and results.quality.quality and is_mean(results.quality):
-        column = results.quality
+    if results.quality_column.rate and results.quality_column.quality and is_mean(results.quality_column):
+        column = results.quality_column
     rows = result.outcomes.select("policy", "example_id", value=column.name).filter(
         pl.col("policy").is_in([*real, str(results.baseline)])
     )
@@ -296,11 +297,11 @@ def _detectable_difference_sentence(result: Result, results: RankedInput) -> Ite
         each = " to ".join(f"{texts[name]} of `{name}`" for name in ends)
         half = f", half of them from {100 * float(np.median([*shares.values()])):.2g} points on" * (len(shares) > 2)
         yield (
-            f"With {100 * POWER:g} % power these {counted(results.judged, 'example')} show differences in "
+            f"With {100 * POWER:g} % power these {counted(results.judged_count, 'example')} show differences in "
             f"{column.label} to `{results.baseline}` from {each} on{half}. "
             "`thinkback plan` says what smaller ones take."
         )
-    elif text := smallest_detectable_text(results.judged):
+    elif text := smallest_detectable_text(results.judged_count):
         yield f"{text}."
 
 
@@ -590,7 +591,8 @@ def _short_table(table: Table, results: RankedInput, attempt: str | None) -> Tab
     reader asks for first.
     """
     known = {column.key for column in table.columns}
-    columns = (results.metric, str(results.cost.metric), "difference", "p_adjusted", "on_front", "rank", "leader")
+    cost = str(results.cost_column.metric)
+    columns = (results.metric, cost, "difference", "p_adjusted", "on_front", "rank", "leader")
     narrow = table.only([key for key in columns if key in known])
     rows = rank(results)
     front = sorted(

@@ -84,7 +84,7 @@ def tuning_answer(tuned: TuningResult) -> str:
     baseline = result.baseline
     if baseline is not None and baseline != name:
         text += f", {_difference_text(result, name, baseline, metric)} against `{baseline}`"
-    text += f"{_cost_text(result, name, ranked_input(result).cost)}."
+    text += f"{_cost_text(result, name, ranked_input(result).cost_column)}."
     end = (
         "."
         if tuned.estimated is not None

@@ -89,7 +89,7 @@ def tune(
     _refuse_learnt_on_reported(log, file.policies, rows)
     development = run(log, file, baseline=baseline, where=on, **options)
     if parsed_goal.metric is None:
-        parsed_goal = replace(parsed_goal, metric=str(ranked_input(development).cost.metric))
+        parsed_goal = replace(parsed_goal, metric=str(ranked_input(development).cost_column.metric))
     valued = set(development.summary.drop_nulls("estimate")["metric"])
     parsed_goal = with_metrics(parsed_goal, development.columns, valued, development.summariser.metric)
     _require_known_metrics(parsed_goal, development)
@@ -187,7 +187,7 @@ def _best_setting(goal: Goal, chosen: pl.DataFrame, development: Result) -> str:
     limit.
     """
     other, sign = (
-        (ranking_metric(development), -1) if goal.smallest else (str(ranked_input(development).cost.metric), 1)
+        (ranking_metric(development), -1) if goal.smallest else (str(ranked_input(development).cost_column.metric), 1)
     )
     of = development.summary.filter(metric=other).select("policy", other=sign * pl.col("estimate"))
     rows = chosen.drop_nulls("policy").join(of, on="policy", how="left", maintain_order="left")

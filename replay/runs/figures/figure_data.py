@@ -17,7 +17,7 @@ from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import ConflictError, EmptyError, RequiredError, UnsuitableError, argument, counted, require_known
 from toolkit.log import Log, collect
 from toolkit.show import Ranked, frontier_figure, rank, why_no_frontier
-from toolkit.show.drawing.page import fit_on_page
+from toolkit.show.drawing.page import draw_what_fits
 from toolkit.show.figures.forest import PolicyDifference, forest_figure
 from toolkit.show.figures.gap_bars import PolicyGap, gap_figure
 from toolkit.show.figures.gate_curves import GateCurve, gates_figure
@@ -140,7 +140,7 @@ def fitting_rows_drawer(
             chosen = [replace(row, name=short.get(row.name, row.name)) for row in chosen] if short else chosen
             return figure(chosen, note=note, title=title, width=width, **named)
 
-        return fit_on_page(figure_of_first_rows, len(rows))
+        return draw_what_fits(figure_of_first_rows, len(rows))
 
     return draw
 

@@ -21,7 +21,7 @@ from replay.runs.saved.provenance import PolicyRecord
 from toolkit.columns import metric_column
 from toolkit.errors import EmptyError
 from toolkit.log import collect
-from toolkit.show.drawing.page import fit_on_page
+from toolkit.show.drawing.page import draw_what_fits
 from toolkit.show.figures.buzzes import Buzzes, buzzes_figure
 from toolkit.show.figures.curves import PlottedCurve, curves_figure
 from toolkit.show.ranking.ranking import short_names
@@ -74,7 +74,7 @@ def recall_data(request: FigureRequest) -> FigureData:
     def draw(*, width: float, title: str) -> object:
         look: dict[str, Any] = {"x": "rounds paid", "y": "measure, %", "doubling": False, "simulated": result.simulated}
         level = result.summariser.settings.level
-        return fit_on_page(
+        return draw_what_fits(
             lambda n: curves_figure(panels[:n], title=title, width=width, level=level, **look), len(panels)
         )
 

@@ -56,9 +56,9 @@ def result_data(result: Findings, folder: SavedFolder, name: str, computed: bool
     return {
         "name": printable(name), "log": printable(result.log_name),
         "takeaway": None if sentence is None else _in_plain_text(sentence),
-        "basis": sentences_on_basis(result, results.called),
+        "basis": sentences_on_basis(result, results.display_names),
         "n": result.statistics.n, "level": result.summariser.settings.level, "metric": result.summariser.metric,
-        "cost": str(results.cost.metric), "metrics": [*_metric_entries(results, rows, table)],
+        "cost": str(results.cost_column.metric), "metrics": [*_metric_entries(results, rows, table)],
         "noFront": why_no_frontier(results) if rows else "the result has no policy",
         "table": {"columns": [], "rows": []} if table is None else _table_data(table, results),
         "policies": [*_policy_entries(result, results, rows, number)], "baseline": number.get(result.baseline or ""),
@@ -169,8 +169,8 @@ def _table_data(table: Table, results: RankedInput) -> Json:
     """The ranked table for a page: cells as people read them, the values to sort by, and which end comes first."""
     indices = [i for i, column in enumerate(table.columns) if _is_filled(column, [row[i] for row in table.rows])]
     least = {*LEAST_FIRST, *(str(one.metric) for one in results.columns if one.cost)}
-    least |= {"corrected", "difference"} if results.quality.cost else set()
-    first = {"place", "policy", results.metric, "difference", str(results.cost.metric), "leader"}
+    least |= {"corrected", "difference"} if results.quality_column.cost else set()
+    first = {"place", "policy", results.metric, "difference", str(results.cost_column.metric), "leader"}
     columns = []
     for column in (table.columns[i] for i in indices):
         key, align = column.key or column.name, column.form.align
@@ -205,7 +205,7 @@ def _policy_entries(
         policy = kinds[row.policy.name]
         yield {
             "name": policy.name,
-            "called": printable(results.called[policy.name]),
+            "called": printable(results.display_names[policy.name]),
             "kind": policy.kind,
             "diagnostic": printable(policy.diagnostic),
             "sweep": printable(policy.label or policy.sweep) if policy.sweep_size > 1 else "",

@@ -149,7 +149,7 @@ class PassResult:
         for block in blocks:
             if self.blocks and str(self.blocks[-1].ids[-1]) >= str(block.ids[0]):
                 raise MismatchError("passes over interleaved examples do not merge: give each a range of ids, in order")
-            tables = block.tables.with_each_column(self.keeper.store_again)
+            tables = block.tables.with_each_column(self.keeper.adopt_table)
             self.blocks.append(replace(block, tables=tables, keepers=(*block.keepers, self.keeper)))
 
     @property

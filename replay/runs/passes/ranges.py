@@ -22,7 +22,7 @@ from toolkit.log import Log, LogError
 from toolkit.progress import progress
 from toolkit.workers.chosen import CHOSEN
 from toolkit.workers.pool import Part, Pool, results_in_order
-from toolkit.workers.travel import pack, packed_job
+from toolkit.workers.travel import pack, pack_job
 
 T = TypeVar("T")
 RangeWork = Callable[[Iterator[LogBlock], bool], T]
@@ -86,7 +86,7 @@ def _on_workers(
     examples = plan.examples.frame
     common = replace(plan, log=replace(plan.log, shards={}), examples=replace(plan.examples, frame=examples[:0]))
     try:
-        job = packed_job(_RangeJob(common, tuple(policies), work, sizes, os.getpid()), "the replay")
+        job = pack_job(_RangeJob(common, tuple(policies), work, sizes, os.getpid()), "the replay")
     except UnsuitableError:
         for policy in policies:
             pack(policy, f"policy `{policy.name}`")

@@ -67,7 +67,7 @@ class _CoveredChunk:
             numbers = self._label_shares(self._label_numbers[key], policies, low, high)
         return numbers if len(here) == high - low else numbers[:, here - low]
 
-    def rows(self, start: int, stop: int) -> Ints | None:
+    def outcome_rows(self, start: int, stop: int) -> Ints | None:
         """The rows of the outcomes of all policies, (policies, E); None where no two share one."""
         tables, here = self.block.tables, self.chosen[start:stop]
         if not tables.shared or self.reported.acting or self.block.shares is not None:

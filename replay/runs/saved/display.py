@@ -63,7 +63,7 @@ def ranked_input(result: Findings, margin: float | None = None, cost: str | None
         resamples=summariser.settings.resamples, level=summariser.settings.level, method=summariser.settings.method,
         notes=result.notes, ranks=result.ranks, columns=summariser.columns,
     )  # fmt: skip
-    return replace(results, within=lambda: within_margin(result, margin, str(results.cost.metric)))
+    return replace(results, within=lambda: within_margin(result, margin, str(results.cost_column.metric)))
 
 
 def _seconds_percentiles(result: Findings) -> pl.DataFrame:

@@ -160,7 +160,7 @@ class PromiseTests:
             variance = difference_variance(gain, cluster=units, strata=strata)
             mean = float(np.nanmean(gain if weight is None else gain * weight))
             fewest = questions_in_clusters(fewest, len(units), clusters)
-            needed = variance.questions_to_keep(mean, limit.allowed_loss, fewest, 1 - 2 * ERROR / families)
+            needed = variance.questions_to_rule_out_loss(mean, limit.allowed_loss, fewest, 1 - 2 * ERROR / families)
             if needed is None:
                 return None
             numbers.append(needed)

@@ -16,9 +16,16 @@ from replay.studies.kit.report import Figures, StudyFigure
 from toolkit.errors import EmptyError
 from toolkit.show import IntervalCell, PlottedCurve, ReliabilityPanel, curves_figure, reliability_figure
 from toolkit.show.drawing.lettering import drawable_text, text_width, wrapped
-from toolkit.show.drawing.page import HIGHEST, WIDTH, on_page
+from toolkit.show.drawing.page import HIGHEST, WIDTH, page_figure
 from toolkit.show.drawing.style import GREY, INK, NAVY, ORANGE, SKY, SMALL, calm
-from toolkit.show.figures.buzzes import Buzzes, Trade, TradePanel, buzzes_figure, deviations_figure, trades_figure
+from toolkit.show.figures.buzzes import (
+    Buzzes,
+    DetectionPanel,
+    DetectionRates,
+    buzzes_figure,
+    deviations_figure,
+    trades_figure,
+)
 from toolkit.show.figures.forest import PolicyDifference, forest_figure
 
 if TYPE_CHECKING:
@@ -48,7 +55,7 @@ def _texts_figure(cases: Sequence[Case], *, title: str = "", simulated: bool = F
     below = [max((text_width(word, _WORD) for word in _words(case)), default=0.15) for case in cases]
     fixed = sum(below) + 0.4 * len(cases) + 0.2
     row = min(_ROW, max(0.02, (HIGHEST - 1.0 - fixed) / sum(sizes)))
-    with on_page(fixed + row * sum(sizes), width, title=title, simulated=simulated, note=_TEXTS_NOTE) as figure:
+    with page_figure(fixed + row * sum(sizes), width, title=title, simulated=simulated, note=_TEXTS_NOTE) as figure:
         panels = figure.subplots(len(cases), 1, squeeze=False, gridspec_kw={"height_ratios": sizes})[:, 0]
         for number, (axes, case, rows) in enumerate(zip(panels, cases, claims, strict=True)):
             place = {claim: row for row, claim in enumerate(rows["claim"].unique(maintain_order=True))}
@@ -125,26 +132,26 @@ def _curve(name: str, points: Mapping[float, IntervalCell | None]) -> PlottedCur
     return PlottedCurve(name, tuple(100 * at for at in cells), ends[0], ends[1], ends[2])
 
 
-def _trade(name: str, alarms: IntervalCell | None, finds: IntervalCell | None) -> list[Trade]:
+def _trade(name: str, alarms: IntervalCell | None, finds: IntervalCell | None) -> list[DetectionRates]:
     if alarms is None or finds is None:
         return []
     x, y = ((cell.estimate, cell.low, cell.high) for cell in (alarms, finds))
-    return [Trade(name, x, y)]
+    return [DetectionRates(name, x, y)]
 
 
-def _trade_panels(study: BuzzStudy) -> list[TradePanel]:
+def _trade_panels(study: BuzzStudy) -> list[DetectionPanel]:
     """The errors found and the false alarms of each value of a swept setting, and of verdicts on texts beside."""
-    panels: dict[str, list[Trade]] = {}
+    panels: dict[str, list[DetectionRates]] = {}
     for key, value, name in swept_settings(study):
         alarms, finds = (study.sweep.cell(name, metric, 100) for metric in ("false_alarm", "found"))
         panels.setdefault(SETTINGS[key], []).extend(_trade(f"{value:g}", alarms, finds))
-    beside: list[Trade] = []
+    beside: list[DetectionRates] = []
     for one in study.methods if any(panels.values()) else ():
         if not one.system.checks and one.system.group == study.systems.main.group:
             acts = study.acts(one.name)
             means = study.means({"alarms": acts.false_alarm, "finds": acts.finds})
             beside += _trade(_title(study, one), means["alarms"], means["finds"])
-    return [TradePanel(name, values, beside[:_MOST_PANELS]) for name, values in panels.items() if values]
+    return [DetectionPanel(name, values, beside[:_MOST_PANELS]) for name, values in panels.items() if values]
 
 
 def _drawn_methods(study: BuzzStudy) -> list[Variant]:
@@ -182,7 +189,7 @@ def _deviations(study: BuzzStudy) -> dict[str, np.ndarray]:
 
 
 def _reliability_panels(study: BuzzStudy) -> list[ReliabilityPanel]:
-    shares = ((name, one.calibration.shares) for name, one in study.confidences)
+    shares = ((name, one.calibration.reliability_points) for name, one in study.confidences)
     return [ReliabilityPanel(name, some) for name, some in shares if some]
 
 

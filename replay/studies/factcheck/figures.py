@@ -131,7 +131,7 @@ def _reliability_panels(study: Study) -> Iterator[show.ReliabilityPanel]:
     for one in study.calibration:
         if one.calibration is not None and one.calibration.ece is not None and one.calibration.bins:
             name, ece = f"{one.verifier}, {study.dataset}", f"ECE {one.calibration.ece.estimate:.3f}"
-            yield show.ReliabilityPanel(name, one.calibration.shares, ece)
+            yield show.ReliabilityPanel(name, one.calibration.reliability_points, ece)
 
 
 HEATS = {"macro_f1": "Macro-F1, %", "operations": "Operations per claim"}

@@ -605,7 +605,7 @@ def _suffix_aucs(
 ) -> Iterator[SuffixAuc]:
     measured = next((one for one in study.pools if one.pool == pool), study.main)
     traces, level = measured.traces, study.setting.settings.level
-    scores = traces.suffixes_of(range(1, min(LONGEST, traces.most_tokens) + 1))
+    scores = traces.log_probabilities_by_suffix(range(1, min(LONGEST, traces.most_tokens) + 1))
     tokens = [-token for _, token in main.places if token < 0] if main is not None else []
     for length in range(1, min(LONGEST, max([*scores, *tokens], default=0)) + 1):
         states, logprob = None, scores.get(length)

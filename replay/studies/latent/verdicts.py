@@ -18,7 +18,7 @@ from toolkit.log import Log
 from toolkit.log.contract.left_out import source_parts
 from toolkit.log.describe.scored_traces import ScoredTraces
 from toolkit.log.describe.verifier_quality import BEST as BEST_SUFFIX
-from toolkit.log.describe.verifier_quality import HONEST, WHOLE, best_scored, signals_of, suffix_lengths
+from toolkit.log.describe.verifier_quality import HONEST, WHOLE, best_of_n_outcomes, best_suffix_lengths, signals_of
 from toolkit.stats import Interval, PairedInterval, Settings, paired_interval, simultaneous_level, unit_numbers
 from toolkit.stats.curves.roc import InfluencedEstimate, grouped_auc, mean_estimate, pooled_auc
 
@@ -112,7 +112,7 @@ class MeasuredPool:
         size = int(traces.unit.max()) + 1
         best, random = (
             mean_estimate(one, traces.unit[first], size)
-            for one in best_scored(traces, self.verifier_auc.score, len(units))
+            for one in best_of_n_outcomes(traces, self.verifier_auc.score, len(units))
         )
         return best.difference_to(random, level, self.verifier_auc.widened)
 
@@ -133,7 +133,7 @@ def measure_pool(
 ) -> MeasuredPool:  # fmt: skip
     """Measures every signal of the traces that a verifier scored, each on the traces that have its value."""
     scored = _restrict_traces(traces, ~np.isnan(traces.scores[verifier]))
-    lengths = suffix_lengths(scored, train)
+    lengths = best_suffix_lengths(scored, train)
     signals = {}
     for one in signals_of(scored, train, untrained, lengths):
         of_suffix = one.remark in (BEST_SUFFIX, HONEST)

@@ -22,7 +22,7 @@ from toolkit.show import (
     reliability_figure,
 )
 from toolkit.show.drawing.lettering import wrapped
-from toolkit.show.drawing.page import WIDTH, on_page
+from toolkit.show.drawing.page import WIDTH, page_figure
 from toolkit.show.drawing.style import GREY, NAVY, ORANGE, SKY, SMALL, calm
 from toolkit.show.figures.forest import PolicyDifference, forest_figure
 
@@ -45,7 +45,7 @@ def _bars_figure(
         raise EmptyError("there is no bar to draw")
     halo = [patheffects.withStroke(linewidth=2.0, foreground="white")]
     each = 0.8 / len(labels)
-    with on_page(
+    with page_figure(
         0.7 + (0.24 + 0.13 * len(labels)) * len(bars), width, title=title, simulated=simulated, note=note
     ) as figure:
         axes = figure.add_subplot()
@@ -112,8 +112,8 @@ def _reliability_panels(study: MultihopStudy) -> list[ReliabilityPanel]:
     pool = main_chains(study.answers)
     panels = []
     for one in study.verifiers:
-        if pool is not None and one.pool.name == pool.name and one.calibration.shares:
-            panels.append(ReliabilityPanel(one.verifier, one.calibration.shares, pool.name))
+        if pool is not None and one.pool.name == pool.name and one.calibration.reliability_points:
+            panels.append(ReliabilityPanel(one.verifier, one.calibration.reliability_points, pool.name))
     return panels
 
 

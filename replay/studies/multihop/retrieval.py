@@ -18,7 +18,7 @@ from replay.data.contents import Contents
 from replay.kinds.retrieve import Retrieve
 from replay.studies.kit.runs import StudyRun, replay_covered_policies
 from toolkit.log import Log, collect
-from toolkit.rounds.ranking import Entropy, RoundRanking
+from toolkit.rounds.ranking import EntropyReward, RoundRanking
 from toolkit.settings import from_table
 from toolkit.show import IntervalCell
 from toolkit.stats import Settings
@@ -140,7 +140,7 @@ def _ranking_policies(contents: Contents, pools: RoundPools, entropy: float, sta
     policies += [_policy(pools, name, main, **keys) for name, keys in READINGS.items()]
     policies.append(_policy(pools, PLACEBO, main, reward="first"))
     policies.append(_policy(pools, STABLE, main, stable=stable))
-    policies.append(_policy(pools, ENTROPY, main, reward=Entropy(entropy=entropy)))
+    policies.append(_policy(pools, ENTROPY, main, reward=EntropyReward(entropy=entropy)))
     policies.append(_policy(pools, SCORED, main, weights="answer_scores"))
     if pools.rewarded is not None:
         explore = contents.pool_setting(pools.rewarded, "explore")

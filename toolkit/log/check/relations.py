@@ -17,7 +17,7 @@ import polars as pl
 from toolkit.log.check.faults import Faults, Message
 from toolkit.log.contract.problems import backticked
 from toolkit.log.contract.schema import keys_of, kind_of
-from toolkit.log.read.example_blocks import BLOCK_ROWS, example_blocks
+from toolkit.log.read.example_blocks import BLOCK_ROWS, block_id_ranges
 from toolkit.log.read.log import ROW, Log, collect
 
 _RUN = ["example_id", "pool", "action", "parent_id"]
@@ -51,7 +51,7 @@ def _check_traces(
         faults.add_rows("traces", "correct", "partly-judged", partly, message)
         _check_judged_equally(faults, judged)
         _check_judged_by_labels(faults, judged, examples)
-    _check_positions(faults, "traces", traces, examples, _RUN, "sample_index")
+    _check_words_seen(faults, "traces", traces, examples, _RUN, "sample_index")
 
 
 def _cyclic_revisions(traces: pl.DataFrame, revisions: pl.DataFrame) -> pl.DataFrame:
@@ -133,7 +133,7 @@ def _check_listwise(faults: Faults, verifications: pl.DataFrame, traces: pl.Data
         faults.add_rows("verifications", name, "paid-twice", alone.filter(pl.col(name) > 0), message)
 
 
-def _check_counting(faults: Faults, table: str, rows: pl.DataFrame, group: list[str], name: str) -> None:
+def _check_numbering(faults: Faults, table: str, rows: pl.DataFrame, group: list[str], name: str) -> None:
     """Checks that the column `name` (`hop`, `round`) counts 0, 1, 2 … within each group."""
     ordered = rows.unique([*group, name], keep="any").sort(*group, name)
     before = pl.col(name).shift(fill_value=-1).over(group)
@@ -151,7 +151,7 @@ def _group_text(row: Mapping[str, object], group: Sequence[str]) -> str:
     return ", ".join(f"{name.removesuffix('_id')} {backticked(row[name])}" for name in group)
 
 
-def _check_positions(
+def _check_words_seen(
     faults: Faults, table: str, rows: pl.DataFrame, examples: pl.DataFrame, group: list[str], order: str
 ) -> None:
     """Checks the number of words seen: at most the text's length, and never falling within a group."""
@@ -204,7 +204,7 @@ def _changed_message(name: str, unit: str, group: Sequence[str], row: dict[str, 
     )
 
 
-def _check_stages(faults: Faults, checks: pl.DataFrame) -> None:
+def _check_claim_stages(faults: Faults, checks: pl.DataFrame) -> None:
     """Checks that each claim is followed in one stage only."""
     mixed = checks.unique([*_CLAIM, "stage"]).group_by(_CLAIM).len().filter(pl.col("len") > 1)
     rows = checks.join(mixed, on=_CLAIM, how="semi").sort("round", ROW)
@@ -249,7 +249,7 @@ def check_relations(faults: Faults, tables: Sequence[str], known: Sequence[str])
     hashes: list[np.ndarray] = []
     bare = Log(log.address, None, {}, ())
     empty = {name: bare.scan(name, _COLUMNS[name], rows=True).collect() for name in ("examples", "traces")}
-    for low, high in example_blocks(log, known, BLOCK_ROWS):
+    for low, high in block_id_ranges(log, known, BLOCK_ROWS):
         here = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
         scans = {name: log.scan(name, _COLUMNS[kind_of(name)], rows=True).filter(here) for name in known}
         held = {name: scan.with_columns(_text_start_and_hash(_COMPARED.get(name, ""))) for name, scan in scans.items()}
@@ -265,19 +265,21 @@ def check_relations(faults: Faults, tables: Sequence[str], known: Sequence[str])
                 frame = frame.join(unknown, on="example_id", how="anti") if unknown.height else frame
             if "trace_id" in keys_of(table) and table != "traces" and ("traces" in known or not log.has("traces")):
                 unknown = frame.join(traces, on=["trace_id", "example_id"], how="anti")
-                faults.add_rows(table, "trace_id", "unknown", unknown, lambda row: _unknown_trace(log, row, "trace_id"))
+                faults.add_rows(
+                    table, "trace_id", "unknown", unknown, lambda row: _unknown_trace_text(log, row, "trace_id")
+                )
         if "traces" in tables:
-            _check_traces(faults, traces, examples, gaps, lambda row: _unknown_trace(log, row, "parent_id"))
+            _check_traces(faults, traces, examples, gaps, lambda row: _unknown_trace_text(log, row, "parent_id"))
         if "verifications" in tables:
             _check_listwise(faults, frames["verifications"], traces)
         if "rounds" in tables:
-            _check_counting(faults, "rounds", frames["rounds"], ["example_id", "pool"], "hop")
-            _check_counting(faults, "rounds", frames["rounds"], ["example_id", "pool", "hop"], "round")
+            _check_numbering(faults, "rounds", frames["rounds"], ["example_id", "pool"], "hop")
+            _check_numbering(faults, "rounds", frames["rounds"], ["example_id", "pool", "hop"], "round")
         if "checks" in tables:
             checks = frames["checks"]
-            _check_counting(faults, "checks", checks, _CLAIM, "round")
-            _check_stages(faults, checks)
-            _check_positions(faults, "checks", checks, examples, _CLAIM, "round")
+            _check_numbering(faults, "checks", checks, _CLAIM, "round")
+            _check_claim_stages(faults, checks)
+            _check_words_seen(faults, "checks", checks, examples, _CLAIM, "round")
             _check_claims(faults, checks, examples)
     if "traces" in tables:
         _check_trace_ids_across(faults, hashes)
@@ -328,7 +330,7 @@ def _text_start_and_hash(name: str) -> list[pl.Expr]:
     return [pl.when(text.str.len_bytes() > _STATES).then(short).otherwise(text).alias(name)] if name else []
 
 
-def _unknown_trace(log: Log, row: dict[str, Any], column: str) -> str:
+def _unknown_trace_text(log: Log, row: dict[str, Any], column: str) -> str:
     """The message about an id without a trace in the row's example: it is unknown, or belongs to another example."""
     trace_id = row[column]
     match = collect(log.scan("traces", ["example_id", "trace_id"]).filter(pl.col("trace_id") == trace_id).head(1), log)

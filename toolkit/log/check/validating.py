@@ -88,7 +88,7 @@ def _examine_tables(log: Log, tables: tuple[str, ...], deep: bool) -> Report:
         if kind_of(table) == HIDDEN:
             notes += check_states(faults, table)
     others = [t for t in ("examples", "traces") if t not in tables]
-    known = sound + [t for t in others if log.has(t) and _is_sound_quietly(log, t)]
+    known = sound + [t for t in others if log.has(t) and _is_sound_for_lookup(log, t)]
     notes += check_relations(faults, sound, known)
     return Report(faults.problems(), tuple(notes))
 
@@ -127,7 +127,7 @@ def _columns_are_sound(faults: Faults, table: str) -> bool:
     return not first
 
 
-def _is_sound_quietly(log: Log, table: str) -> bool:
+def _is_sound_for_lookup(log: Log, table: str) -> bool:
     """Whether a table that is not checked itself is sound enough to look ids up in."""
     try:
         return next(log.conversion_problems(table, ["example_id"]), None) is None

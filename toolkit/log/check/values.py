@@ -41,7 +41,7 @@ def check_values(faults: Faults, table: str) -> None:
         return
     first = [pl.when(rule.flagged).then(pl.col(ROW)).min().alias(f"first{i}") for i, rule in enumerate(rules)]
     count = [rule.flagged.sum().alias(f"count{i}") for i, rule in enumerate(rules)]
-    names = [name for name in {**schema_of(table), **log.columns(table)} if not _is_skipped(table, name)]
+    names = [name for name in {**schema_of(table), **log.columns(table)} if not _is_unread_column(table, name)]
     counts = collect(log.scan(table, names, rows=True).select(*first, *count), log).row(0, named=True)
     for i, rule in enumerate(rules):
         if counts[f"count{i}"]:
@@ -65,7 +65,7 @@ def first_fault(rows: pl.DataFrame, table: str) -> Problem | None:
 def _value_rules(table: str, types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
     contract = schema_of(table)
     for name, dtype in types.items():
-        if _is_skipped(table, name):
+        if _is_unread_column(table, name):
             continue
         column = contract.get(name)
         if column is not None and not column.nullable:
@@ -94,7 +94,7 @@ def _not_a_number_message(name: str, dtype: pl.DataType) -> Message:
     return f"the {where} holds NaN or infinity: write finite numbers"
 
 
-def _is_skipped(table: str, name: str) -> bool:
+def _is_unread_column(table: str, name: str) -> bool:
     """Whether this pass leaves a column unread: texts have no rules, and `check_states` reads states."""
     return name in ("text", "state") and name in schema_of(table)
 

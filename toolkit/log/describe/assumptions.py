@@ -53,7 +53,7 @@ def order_sums(groups: TraceGroups) -> pl.DataFrame:
             "slope": total(here * c), "spread": spread, "chance": np.where(n > 1, spread * square / beyond, 0.0),
             "lag": lag, "lag_chance": lag_chance, "lag_full": beyond * square / n,
         }  # fmt: skip
-    sums = {name: groups.by_kind(np.where(n > 0, values, 0.0)) for name, values in of_group.items()}
+    sums = {name: groups.sum_by_kind(np.where(n > 0, values, 0.0)) for name, values in of_group.items()}
     named = groups.kinds.with_columns(**sums).with_columns(pl.col("groups", "all_groups").cast(pl.UInt32))
     return named.filter(pl.col("all_groups") > 0)
 
@@ -102,8 +102,8 @@ def size_counts(groups: TraceGroups) -> pl.DataFrame:
     of_group = {
         "kind": groups.kind,
         "size": groups.size,
-        "judged": groups.total(frame["correct"].is_not_null().to_numpy()),
-        "right": groups.total(frame["correct"].fill_null(False).to_numpy()),
+        "judged": groups.group_sum(frame["correct"].is_not_null().to_numpy()),
+        "right": groups.group_sum(frame["correct"].fill_null(False).to_numpy()),
         "agreeing": agreeing.astype(np.int64),
     }
     counted = pl.DataFrame(of_group).group_by(pl.all()).len("groups").cast({"groups": pl.Int64})
@@ -148,7 +148,7 @@ def setting_sums(groups: TraceGroups) -> tuple[pl.DataFrame, pl.DataFrame]:
     rows = pl.DataFrame({"group": groups.group}).hstack(traces.select(*POOL, *SETTINGS))
     mixing = rows.join(several, on=POOL, how="semi").unique(["group", *SETTINGS])["group"].to_numpy()
     mixed = np.bincount(mixing, minlength=len(groups.start)) > 1
-    of_kind = groups.kinds.with_columns(mixed=groups.by_kind(mixed).astype(np.int64))
+    of_kind = groups.kinds.with_columns(mixed=groups.sum_by_kind(mixed).astype(np.int64))
     both = pl.col("latency_s").is_not_null() & pl.col("device_s").is_not_null()
     sums = traces.group_by(POOL).agg(
         traces=pl.len().cast(pl.Int64),
@@ -210,18 +210,19 @@ def noise_frame(sums: pl.DataFrame) -> pl.DataFrame:
 
 
 def assumption_remarks(order: pl.DataFrame, settings: pl.DataFrame, unfolding: Collection[str] = ()) -> Iterator[str]:
-    """Yields the remarks on these numbers. `settings` has the columns of `size_frame`. Traces of pools that are
-    `unfolding` come in the order of what is revealed, which every policy keeps.
+    """Yields sentences on the assumptions that a log's numbers contradict. `settings` has the columns of `size_frame`.
+    Traces of pools that are `unfolding` come in the order of what is revealed, which every policy keeps.
     """
     yield from (f"`{pool}`: guesses while a question unfolds, which are replayed in their order" for pool in unfolding)
     settings = settings.filter(~pl.col("pool").is_in([*unfolding]))
     for row in order.iter_rows(named=True):
         name = _pool_name(row)
         if abs(row["trend_z"] or 0) > SURE:
-            change = f"changes by {_number(100 * row['trend'], '+.2f')} points from one sample index to the next"
-            yield f"{name}: the share right {change} (z {_number(row['trend_z'])}): its traces are not exchangeable"
+            change = f"changes by {_rounded(100 * row['trend'], '+.2f')} points from one sample index to the next"
+            yield f"{name}: the share right {change} (z {_rounded(row['trend_z'])}): its traces are not exchangeable"
         if abs(row["lag_z"] or 0) > SURE:
-            lag = f"{_number(row['lag'], '.4f')}, not {_number(row['lag_expected'], '.4f')} (z {_number(row['lag_z'])})"
+            expected = _rounded(row["lag_expected"], ".4f")
+            lag = f"{_rounded(row['lag'], '.4f')}, not {expected} (z {_rounded(row['lag_z'])})"
             yield f"{name}: neighbouring traces correlate by {lag}: its traces are not exchangeable"
     for row in settings.iter_rows(named=True):
         name = _pool_name(row)
@@ -229,7 +230,7 @@ def assumption_remarks(order: pl.DataFrame, settings: pl.DataFrame, unfolding: C
             groups = "1 group mixes" if row["mixed"] == 1 else f"{row['mixed']:,} groups mix"
             yield f"{name}: {groups} settings: give each setting a pool of its own"
         sizes = [
-            f"{'more' if row[key] > 0 else 'less'} often {what} (z {_number(row[f'{key}_z'])})"
+            f"{'more' if row[key] > 0 else 'less'} often {what} (z {_rounded(row[f'{key}_z'])})"
             for what, key in (("right", "size_right"), ("in agreement", "size_agreement"))
             if abs(row[f"{key}_z"] or 0) > SURE
         ]
@@ -249,7 +250,7 @@ def assumption_remarks(order: pl.DataFrame, settings: pl.DataFrame, unfolding: C
         )
 
 
-def _number(value: float, form: str = ".2f") -> str:
+def _rounded(value: float, form: str = ".2f") -> str:
     """A number in the form that the tables show."""
     return f"{value:{form}}".replace("-", "−")
 

@@ -60,7 +60,7 @@ def _whole_pool_limits(limits: pl.DataFrame, gapped: pl.Expr, unfit: pl.Expr) ->
     )
 
 
-def _limits_where_known(limits: pl.DataFrame, examples: pl.DataFrame, column: str) -> pl.DataFrame:
+def _zero_without_value(limits: pl.DataFrame, examples: pl.DataFrame, column: str) -> pl.DataFrame:
     """The limits, set to 0 for examples without a value in `column`."""
     known = pl.col("example_id").is_in(examples.filter(pl.col(column).is_not_null())["example_id"].implode())
     limit, why = pl.when(known).then("limit").otherwise(0), pl.when(known).then("why")
@@ -72,9 +72,9 @@ def limits_of_pools(ids: pl.DataFrame, groups: TraceGroups, whole_pools: frozens
 
     `whole_pools` are those with `prefix: false`: each example supports exactly its size, and none with a gap.
     """
-    usable = groups.total(groups.before_gap)
+    usable = groups.group_sum(groups.is_before_gap)
     gap = pl.when("gapped").then(pl.lit(_GAP)).otherwise(pl.lit(_NO_MORE))
-    limits = _of_solves(ids, groups, {"limit": usable, "gapped": usable < groups.size}).with_columns(why=gap)
+    limits = _solve_group_columns(ids, groups, {"limit": usable, "gapped": usable < groups.size}).with_columns(why=gap)
     whole = _with_absent(ids, limits.drop("gapped"), ["pool"], "with no trace of it")
     at_once, gapped = pl.col("pool").is_in(list(whole_pools)), pl.col("why") == _GAP
     kinds = {
@@ -84,7 +84,7 @@ def limits_of_pools(ids: pl.DataFrame, groups: TraceGroups, whole_pools: frozens
     return pl.concat([_limit_rows(frame, kind, pl.col("pool"), "max_traces") for kind, frame in kinds.items()])
 
 
-def _of_solves(ids: pl.DataFrame, groups: TraceGroups, columns: Mapping[str, np.ndarray]) -> pl.DataFrame:
+def _solve_group_columns(ids: pl.DataFrame, groups: TraceGroups, columns: Mapping[str, np.ndarray]) -> pl.DataFrame:
     """Columns of groups, with pool and example, of the groups of solves of known examples."""
     solve = (groups.kinds["action"] == "solve").to_numpy()
     some = solve[groups.kind] & (groups.example < ids.height)
@@ -101,7 +101,7 @@ def limits_of_verifiers(
     a block's examples support may not depend on what else is in the block.
     """
     calls = [
-        _of_solves(ids, groups, _calls_of_groups(groups, marked.filter(pl.col("verifier") == name)))
+        _solve_group_columns(ids, groups, _score_counts_of_groups(groups, marked.filter(pl.col("verifier") == name)))
         .with_columns(pl.lit(name).alias("verifier"))
         .filter(pl.col("size") > 0)
         for name in verifiers
@@ -127,7 +127,7 @@ def limits_of_verifiers(
     return pl.concat([_limit_rows(frame, kind, of, "max_traces") for kind, frame in kinds.items()])
 
 
-def _calls_of_groups(groups: TraceGroups, scores: pl.DataFrame) -> dict[str, np.ndarray]:
+def _score_counts_of_groups(groups: TraceGroups, scores: pl.DataFrame) -> dict[str, np.ndarray]:
     """Numbers (G,) of the scores of one verifier, over a group's traces before a gap.
 
     - `logged`: all traces; `size`: these; `listwise`: whether they were ranked in one call.
@@ -136,22 +136,22 @@ def _calls_of_groups(groups: TraceGroups, scores: pl.DataFrame) -> dict[str, np.
     - `next`: the traces before the first valid one that comes after these, `size` where there is none.
     - `all_seen`, `valid_seen`: of these, the call saw all; all the valid ones and no other.
     """
-    usable, group = groups.before_gap, groups.group
+    usable, group = groups.is_before_gap, groups.group
     candidates = np.full(groups.frame.height, -1)  # -1 without a score, 0 of a call on one trace
     candidates[scores["at"].to_numpy()] = scores["candidates"].cast(pl.Int64).fill_null(0).to_numpy()
     scored, valid = usable & (candidates >= 0), usable & groups.frame["valid"].to_numpy()
-    count, size = groups.sample_index + 1, groups.total(usable)
-    last = -groups.least(-count, scored)  # -NO_PLACE without a score
-    number = groups.total(scored)
-    together = groups.total(scored & (candidates != number[group])) == 0
+    count, size = groups.sample_index + 1, groups.group_sum(usable)
+    last = -groups.group_minimum(-count, scored)  # -NO_PLACE without a score
+    number = groups.group_sum(scored)
+    together = groups.group_sum(scored & (candidates != number[group])) == 0
     missing, after = valid & ~scored, count > last[group]
-    further = groups.least(count - 1, missing & after & (number > 0)[group])
+    further = groups.group_minimum(count - 1, missing & after & (number > 0)[group])
     return {
-        "logged": groups.size, "size": size, "listwise": groups.total(scored & (candidates > 0)) > 0,
-        "unscored": groups.least(count - 1, missing), "least": np.where(number > 0, last, NO_PLACE),
+        "logged": groups.size, "size": size, "listwise": groups.group_sum(scored & (candidates > 0)) > 0,
+        "unscored": groups.group_minimum(count - 1, missing), "least": np.where(number > 0, last, NO_PLACE),
         "next": np.where(further == NO_PLACE, size, further),
         "all_seen": together & (number == last),
-        "valid_seen": together & (groups.total((scored != valid) & ~after) == 0),
+        "valid_seen": together & (groups.group_sum((scored != valid) & ~after) == 0),
     }  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def limits_of_rounds(ids: pl.DataFrame, rounds: pl.DataFrame) -> pl.DataFrame:
     return _limit_rows(whole, "retrieve", pl.col("pool"), "rounds")
 
 
-def limits_of_checks(ids: pl.DataFrame, examples: pl.DataFrame, checks: pl.DataFrame) -> pl.DataFrame:
+def limits_of_claim_rounds(ids: pl.DataFrame, examples: pl.DataFrame, checks: pl.DataFrame) -> pl.DataFrame:
     """The limits of `buzz`: rounds of undecided claims, and claims of a stream whose end was not logged as `none`."""
     none = pl.col("verdict") == "none"
     present = checks.select("pool", "example_id").unique()
@@ -214,7 +214,7 @@ def limits_of_checks(ids: pl.DataFrame, examples: pl.DataFrame, checks: pl.DataF
     ):
         limits = present.join(bound, on=["pool", "example_id"], how="left").with_columns(why=pl.lit(lack))
         whole = _with_absent(ids, limits, ["pool"], "with no check")
-        parts.append(_limit_rows(_limits_where_known(whole, examples, "gold_error"), "buzz", pl.col("pool"), cap))
+        parts.append(_limit_rows(_zero_without_value(whole, examples, "gold_error"), "buzz", pl.col("pool"), cap))
     return pl.concat(parts)
 
 

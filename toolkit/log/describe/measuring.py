@@ -11,7 +11,7 @@ from toolkit.log.contract.problems import UNFINISHED, LogError
 from toolkit.log.describe import assumptions, caps
 from toolkit.log.describe.description import Description
 from toolkit.log.describe.trace_groups import TraceGroups, group_traces
-from toolkit.log.read.example_blocks import BLOCK_ROWS, example_blocks
+from toolkit.log.read.example_blocks import BLOCK_ROWS, block_id_ranges
 from toolkit.log.read.log import Log, collect
 from toolkit.table_rows import starts_of_equal_runs
 
@@ -36,7 +36,7 @@ MOST_TEXTS = 50_000
 
 
 @dataclass
-class _BlockSums:
+class _LogSums:
     """Sums over the blocks of a log. Only judged scores are kept one by one, because they are ranked."""
 
     verifiers: tuple[str, ...] = ()
@@ -60,12 +60,12 @@ def describe(log: Log) -> Description:
     """Computes the description of a log. LogError where it holds no tables, or rows that break the contract."""
     if not log.shards:
         raise LogError(f"{log.address}: holds no tables: nothing is there to describe; {UNFINISHED}", code="empty")
-    sums = _BlockSums()
+    sums = _LogSums()
     if log.has("verifications"):
         names = collect(log.scan("verifications", ["verifier"]).unique(), log)["verifier"]
         sums.verifiers = tuple(names.drop_nulls().sort())
     tables = [t for t in ("examples", "traces", "verifications", "rounds", "checks") if log.has(t)]
-    for low, high in example_blocks(log, tables, BLOCK_ROWS):
+    for low, high in block_id_ranges(log, tables, BLOCK_ROWS):
         _add_block(sums, log, pl.col("example_id").is_between(pl.lit(low), pl.lit(high)))
     if not sums.frames:
         _add_block(sums, log, pl.lit(False))
@@ -80,7 +80,7 @@ def describe(log: Log) -> Description:
         name=log.name, sealed=log.sealed, simulated=log.simulated, examples=sums.examples, judged=sums.judged,
         tables=pl.DataFrame(shards, schema=schema), pools=_pools_frame(sums["sizes"]),
         verifiers=_verifiers_frame(sums),
-        caps=caps.caps_frame(_scored_limits(sums["limits"], sums["verified"]), sums.examples), order=order,
+        caps=caps.caps_frame(_drop_unscored_pools(sums["limits"], sums["verified"]), sums.examples), order=order,
         settings=settings, recorded=_count_recorded(log), labels=_count_labels(log), notes=log.warnings,
         remarks=tuple(assumptions.assumption_remarks(order, settings, unfolding)),
     )  # fmt: skip
@@ -114,7 +114,7 @@ def _count_labels(log: Log) -> pl.DataFrame:
     return collect(labelled.group_by(names).agg(examples=pl.len().cast(pl.Int64)), log).sort(names)
 
 
-def _add_block(sums: _BlockSums, log: Log, here: pl.Expr) -> None:
+def _add_block(sums: _LogSums, log: Log, here: pl.Expr) -> None:
     examples = _read_columns(log, "examples", ("example_id", "labels", "gold_error"), here)
     traces = _read_columns(log, "traces", _TRACES, here)
     scores = _read_columns(log, "verifications", _SCORES, here & pl.col("score").is_not_null())
@@ -135,10 +135,10 @@ def _add_block(sums: _BlockSums, log: Log, here: pl.Expr) -> None:
         caps.limits_of_verifiers(ids, groups, marked, log.pools_without_prefix(), sums.verifiers),
         caps.limits_of_actions(ids, groups.of_known_examples(ids.height)),
         caps.limits_of_rounds(ids, rounds),
-        caps.limits_of_checks(ids, examples, checks),
+        caps.limits_of_claim_rounds(ids, examples, checks),
     ]
     sums.add(
-        sizes=_example_sizes(groups),
+        sizes=_count_example_sizes(groups),
         orders=assumptions.order_sums(groups),
         group_sizes=assumptions.size_counts(groups),
         settings=distinct,
@@ -182,7 +182,7 @@ def _mark_scores(groups: TraceGroups, scores: pl.DataFrame) -> pl.DataFrame:
     return marked.with_columns(kind, *groups.frame.select("valid", "correct")[at])
 
 
-def _repeated_score_sums(sums: _BlockSums, log: Log, traces: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
+def _repeated_score_sums(sums: _LogSums, log: Log, traces: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
     """Sums over repeated scores of one text. Only the first traces are compared, because texts are large."""
     left = MOST_TEXTS - sums.texts
     sizes = traces.head(0 if left <= 0 else traces.height).group_by("example_id").len().sort("example_id")
@@ -198,18 +198,20 @@ def _repeated_score_sums(sums: _BlockSums, log: Log, traces: pl.DataFrame, score
     return assumptions.repeat_sums(joined, scores.filter(here))
 
 
-def _scored_limits(limits: pl.DataFrame, verified: pl.DataFrame) -> pl.DataFrame:
+def _drop_unscored_pools(limits: pl.DataFrame, verified: pl.DataFrame) -> pl.DataFrame:
     """The limits, without those of pools that a verifier never scored."""
     scored = verified.filter(pl.col("action") == "solve").select(of=pl.format("{} by {}", "pool", "verifier")).unique()
     return limits.filter(~pl.col("kind").is_in(caps.VERIFIED) | pl.col("of").is_in(scored["of"].implode()))
 
 
-def _code_groups(sums: _BlockSums, groups: TraceGroups, judged: pl.DataFrame) -> pl.DataFrame:
+def _code_groups(sums: _LogSums, groups: TraceGroups, judged: pl.DataFrame) -> pl.DataFrame:
     """The scores with one number in place of verifier, pool and action, and with that of their example. New numbers are
     added to `sums.groups`.
     """
     by = ["verifier", "pool", "action"]
-    keys = _named_kinds(groups, judged.select("verifier", "kind").unique().with_columns(number="kind")).sort(by)
+    keys = _with_pool_and_action(groups, judged.select("verifier", "kind").unique().with_columns(number="kind")).sort(
+        by
+    )
     codes = [sums.groups.setdefault(key, len(sums.groups)) for key in keys.select(by).iter_rows()]
     coded = keys.select("verifier", kind="number", code=pl.Series(codes, dtype=pl.Int32))
     number = groups.example[groups.group[judged["at"].to_numpy()]] + sums.numbered
@@ -221,7 +223,7 @@ def _read_columns(log: Log, table: str, columns: tuple[str, ...], here: pl.Expr)
     return collect(log.scan(table, columns).filter(here), log)
 
 
-def _example_sizes(groups: TraceGroups) -> pl.DataFrame:
+def _count_example_sizes(groups: TraceGroups) -> pl.DataFrame:
     """The number of examples by pool, action and size (traces per example), with sums over their traces."""
     tokens = ("prompt_tokens", "completion_tokens")
     first = starts_of_equal_runs(groups.kind, groups.example)
@@ -242,10 +244,10 @@ def _example_sizes(groups: TraceGroups) -> pl.DataFrame:
         **{f"{name}_missing": total(pl.col(name).is_null()) for name in tokens},
     })  # fmt: skip
     sums = sizes.group_by("kind", "size").agg(pl.all().sum(), examples=pl.len().cast(pl.Int64))
-    return _named_kinds(groups, sums)
+    return _with_pool_and_action(groups, sums)
 
 
-def _named_kinds(groups: TraceGroups, frame: pl.DataFrame) -> pl.DataFrame:
+def _with_pool_and_action(groups: TraceGroups, frame: pl.DataFrame) -> pl.DataFrame:
     """A frame with pool and action in place of their number, `kind`."""
     kinds = groups.kinds.with_row_index("kind").cast({"kind": pl.Int64})
     return kinds.join(frame, on="kind", maintain_order="right").drop("kind")
@@ -259,12 +261,12 @@ def _verification_counts(groups: TraceGroups, marked: pl.DataFrame) -> pl.DataFr
         completion_tokens=pl.col("completion_tokens").cast(pl.Int64).sum(),
         missing=pl.any_horizontal(pl.col("prompt_tokens", "completion_tokens").is_null()).sum().cast(pl.Int64),
     )
-    return _named_kinds(groups, counts)
+    return _with_pool_and_action(groups, counts)
 
 
 def _pools_frame(sizes: pl.DataFrame) -> pl.DataFrame:
     from toolkit.show import bar_line
-    from toolkit.show.tables.table_content import equal_ranges
+    from toolkit.show.tables.table_content import count_in_equal_ranges
 
     tokens = ("prompt_tokens", "completion_tokens")
     traces = (pl.col("size") * pl.col("examples")).sum()
@@ -287,12 +289,12 @@ def _pools_frame(sizes: pl.DataFrame) -> pl.DataFrame:
     pictures = []
     for pool, action, fewest, most in pools.select("pool", "action", "fewest", "most").iter_rows():
         here = counts.filter((pl.col("pool") == pool) & (pl.col("action") == action)).select("size", "examples")
-        bars = bar_line([count for _, count in equal_ranges(here.rows())])
+        bars = bar_line([count for _, count in count_in_equal_ranges(here.rows())])
         pictures.append("" if fewest == most else f"{fewest} {bars} {most}")
     return pools.insert_column(pools.columns.index("most") + 1, pl.Series("sizes", pictures, dtype=pl.String))
 
 
-def _verifiers_frame(sums: _BlockSums) -> pl.DataFrame:
+def _verifiers_frame(sums: _LogSums) -> pl.DataFrame:
     from toolkit.stats import auc, auc_within
 
     by = ["verifier", "pool", "action"]

@@ -53,7 +53,7 @@ class ScoredTraces:
     scores: dict[str, Floats]
     left_out: int
 
-    def suffixes(self, most: int) -> Iterator[Floats]:
+    def suffix_log_probabilities(self, most: int) -> Iterator[Floats]:
         """Yields the log-probabilities (N,) of the last 1, 2, … `most` tokens, or of all tokens of a shorter text. All
         arrays share one memory, so each is valid until the next.
         """
@@ -67,14 +67,18 @@ class ScoredTraces:
             total[longer] += flat[starts[longer] + k]
             yield total
 
-    def suffix(self, k: int) -> Floats:
+    def suffix_log_probability(self, k: int) -> Floats:
         """The log-probability (N,) of each trace's last k tokens, or of all tokens of a shorter text."""
-        return self.suffixes_of([k])[k]
+        return self.log_probabilities_by_suffix([k])[k]
 
-    def suffixes_of(self, lengths: Collection[int]) -> dict[int, Floats]:
+    def log_probabilities_by_suffix(self, lengths: Collection[int]) -> dict[int, Floats]:
         """The log-probabilities (N,) of the last tokens, by number of tokens."""
         wanted = set(lengths)
-        return {k: one.copy() for k, one in enumerate(self.suffixes(max(wanted, default=0)), 1) if k in wanted}
+        return {
+            k: one.copy()
+            for k, one in enumerate(self.suffix_log_probabilities(max(wanted, default=0)), 1)
+            if k in wanted
+        }
 
     @property
     def most_tokens(self) -> int:

@@ -39,7 +39,7 @@ class TraceGroups:
 
     @cached_property
     def size(self) -> Ints:
-        """The number of traces (G,)."""
+        """The number (G,) of traces in each group."""
         return np.diff(self.start, append=self.frame.height)
 
     @cached_property
@@ -53,7 +53,7 @@ class TraceGroups:
         return self.frame["sample_index"].cast(pl.Int64).fill_null(-1).to_numpy()
 
     @cached_property
-    def before_gap(self) -> Bools:
+    def is_before_gap(self) -> Bools:
         """Whether each trace (N,) comes before a gap in its group's sample indices, which count 0, 1, 2 …"""
         return np.arange(self.frame.height) - np.repeat(self.start, self.size) == self.sample_index
 
@@ -62,15 +62,15 @@ class TraceGroups:
         known = self.example < count
         return self.frame if known.all() else self.frame.filter(pl.Series(known[self.group]))
 
-    def total(self, values: NDArray[np.generic]) -> Ints:
+    def group_sum(self, values: NDArray[np.generic]) -> Ints:
         """The sums (G,) of whole numbers, or counts of what is true, of each trace (N,)."""
         return np.add.reduceat(values.astype(np.int64), self.start)
 
-    def least(self, values: Ints, where: Bools) -> Ints:
-        """The least (G,) of the values (N,) of some traces; `NO_PLACE` without one."""
+    def group_minimum(self, values: Ints, where: Bools) -> Ints:
+        """The least value (G,) in each group among those (N,) of some traces; `NO_PLACE` without one."""
         return np.minimum.reduceat(np.where(where, values, NO_PLACE), self.start)
 
-    def by_kind(self, values: Ints | Floats | Bools) -> Floats:
+    def sum_by_kind(self, values: Ints | Floats | Bools) -> Floats:
         """The sums (K,) of numbers of each group (G,) by pool and action."""
         return np.bincount(self.kind, values, len(self.kinds)).astype(np.float64, copy=False)
 
@@ -78,17 +78,17 @@ class TraceGroups:
 def group_traces(traces: pl.DataFrame, ids: pl.Series) -> TraceGroups:
     """Sorts the traces of a block. `ids`: the ids of its examples, each once."""
     ids = ids.sort()
-    example = _places(traces["example_id"], ids)
+    example = _indices_among(traces["example_id"], ids)
     if example.null_count():
         unknown = traces["example_id"].filter(example.is_null()).unique().sort()
         ids = pl.concat([ids, unknown])
-        example = _places(traces["example_id"], ids)
+        example = _indices_among(traces["example_id"], ids)
     kinds = traces.select(POOL).unique().sort(pl.col("action") != "solve", *POOL)
     kind = _kind_of_traces(traces, kinds)
     parents = traces["parent_id"]
     parent = np.zeros(traces.height, np.int64)
     if parents.null_count() < len(parents):
-        parent = _places(parents, parents.drop_nulls().unique().sort()).cast(pl.Int64).fill_null(-1).to_numpy()
+        parent = _indices_among(parents, parents.drop_nulls().unique().sort()).cast(pl.Int64).fill_null(-1).to_numpy()
     keys = [traces["sample_index"].to_numpy(), parent, example.cast(pl.Int64).to_numpy(), kind]
     order = np.lexsort(keys)
     start = starts_of_equal_runs(*(key[order] for key in keys[1:]))
@@ -108,7 +108,7 @@ def _kind_of_traces(traces: pl.DataFrame, kinds: pl.DataFrame) -> Ints:
     return order[np.searchsorted(of_kind[order], code)]
 
 
-def _places(values: pl.Series, known: pl.Series) -> pl.Series:
+def _indices_among(values: pl.Series, known: pl.Series) -> pl.Series:
     """The place of each value among distinct known ones; null for others, and for null. Equal neighbours are sought
     once.
     """

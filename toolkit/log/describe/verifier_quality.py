@@ -116,7 +116,7 @@ def _measure_quality(
     `untrained`: why there are none. `reference`: the verifier to compare with, by default the whole text's
     log-probability, else the share of votes.
     """
-    lengths = suffix_lengths(traces, train)
+    lengths = best_suffix_lengths(traces, train)
     signals = list(signals_of(traces, train, untrained, lengths))
     known = {one.name: one for one in signals if not np.isnan(one.score).all()}
     chosen = next((name for name in (reference, WHOLE, VOTES) if name in known), None)
@@ -124,7 +124,7 @@ def _measure_quality(
     verifiers = sorted(measured[len(signals) - len(traces.scores) :], key=lambda one: -(one.auc.estimate or 0))
     rows = [_random_pick(traces), *measured[: len(signals) - len(traces.scores)], *verifiers]
     marks = {} if lengths is None else _lengths_to_show(traces.most_tokens, lengths)
-    of_k = traces.suffixes_of(marks)
+    of_k = traces.log_probabilities_by_suffix(marks)
     suffixes = [_measure_signal(traces, _ScoredSignal(str(k), of_k[k], remark), None) for k, remark in marks.items()]
     return VerifierQuality(
         dataset=traces.dataset,
@@ -153,13 +153,15 @@ def signals_of(
     if train is None:
         yield _ScoredSignal(PRIOR, nothing, untrained)
     else:
-        yield _ScoredSignal(PRIOR, _answer_prior(traces, train), "share right of equal answers on the training rows")
+        yield _ScoredSignal(
+            PRIOR, _share_right_by_answer(traces, train), "share right of equal answers on the training rows"
+        )
     if lengths is not None:
-        yield _ScoredSignal(SUFFIX.format(lengths.best), traces.suffix(lengths.best), BEST)
+        yield _ScoredSignal(SUFFIX.format(lengths.best), traces.suffix_log_probability(lengths.best), BEST)
         if lengths.honest is None:
             yield _ScoredSignal(SUFFIX.format("k"), nothing, f"k: {untrained}")
         else:
-            yield _ScoredSignal(SUFFIX.format(lengths.honest), traces.suffix(lengths.honest), HONEST)
+            yield _ScoredSignal(SUFFIX.format(lengths.honest), traces.suffix_log_probability(lengths.honest), HONEST)
     else:
         yield _ScoredSignal(SUFFIX.format("k"), nothing, "no log-probabilities of tokens are logged")
     yield _ScoredSignal(WHOLE, traces.whole, "" if not np.isnan(traces.whole).all() else "`sum_logprob` is not logged")
@@ -169,7 +171,7 @@ def signals_of(
         yield _ScoredSignal(name, score, remark, float(np.sqrt(1 + inside)))
 
 
-def _answer_prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
+def _share_right_by_answer(traces: ScoredTraces, train: ScoredTraces) -> Floats:
     """The share right among training traces with the same answer, shrunk towards the share of all."""
     base = float(train.right.mean())
     learnt = pl.DataFrame({"answer": train.answers.cast(pl.String), "right": train.right})
@@ -184,7 +186,7 @@ def _answer_prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
     return joined["prior"].fill_null(base).to_numpy()
 
 
-def suffix_lengths(traces: ScoredTraces, train: ScoredTraces | None) -> _BestSuffixLengths | None:
+def best_suffix_lengths(traces: ScoredTraces, train: ScoredTraces | None) -> _BestSuffixLengths | None:
     """The best suffix lengths, on these rows and chosen on others; None where no log-probabilities are logged."""
     if not traces.most_tokens or traces.tokens.is_null().all():
         return None
@@ -195,7 +197,10 @@ def suffix_lengths(traces: ScoredTraces, train: ScoredTraces | None) -> _BestSuf
 
 def _best_k(traces: ScoredTraces, most: int | None = None) -> int:
     """The suffix length with the largest pooled area; of equal ones the shortest."""
-    areas = [auc(one, traces.right) for one in traces.suffixes(min(traces.most_tokens, most or traces.most_tokens))]
+    areas = [
+        auc(one, traces.right)
+        for one in traces.suffix_log_probabilities(min(traces.most_tokens, most or traces.most_tokens))
+    ]
     return int(np.argmax(areas)) + 1
 
 
@@ -242,11 +247,11 @@ def _area_estimates(traces: ScoredTraces, score: Floats, known: NDArray[np.bool_
     inside = np.where(known, score, np.nan)
     area = pooled_auc(inside, traces.right, traces.unit, size)
     within = grouped_auc(inside, traces.right, traces.example, traces.unit, size)
-    best, random = best_scored(traces, inside, len(examples))
+    best, random = best_of_n_outcomes(traces, inside, len(examples))
     return _Estimates(area, within, mean_estimate(best, of_example, size), mean_estimate(random, of_example, size))
 
 
-def best_scored(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, Floats]:
+def best_of_n_outcomes(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, Floats]:
     """Whether the trace with the highest score is right on each example, and the share right of its scored traces. The
     first of equal scores counts; NaN where none, or one, is scored.
     """
@@ -274,7 +279,7 @@ def _notes(rows: list[_SignalQuality], suffixes: list[_SignalQuality]) -> Iterat
     text = "the best of a question's traces is right less often than a random pick by"
     below = []
     for row in rows:
-        if (over := _worse_than_random(row)) is not None:
+        if (over := _loss_to_random_pick(row)) is not None:
             limits = (
                 ""
                 if over.low is None or over.high is None
@@ -283,14 +288,14 @@ def _notes(rows: list[_SignalQuality], suffixes: list[_SignalQuality]) -> Iterat
             below.append(f"`{row.name}` ({_points_text(over.difference or 0)}{limits} points)")
     if below:
         yield warning(BELOW_RANDOM, f"{text} {', '.join(below)}")
-    lengths = [place for place, row in enumerate(suffixes) if _worse_than_random(row) is not None]
+    lengths = [place for place, row in enumerate(suffixes) if _loss_to_random_pick(row) is not None]
     if lengths:
         runs = np.split(lengths, np.flatnonzero(np.diff(lengths) > 1) + 1)
         named = ", ".join(suffixes[run[0]].name + f"–{suffixes[run[-1]].name}" * (len(run) > 1) for run in runs)
         yield warning(BELOW_RANDOM, f"{text} the log-probability of the last {named} tokens")
 
 
-def _worse_than_random(row: _SignalQuality) -> PairedInterval | None:
+def _loss_to_random_pick(row: _SignalQuality) -> PairedInterval | None:
     """The difference to a random pick, where best-of-n by this signal is right less often; else None."""
     over = row.over_random
     return over if over is not None and (over.difference or 0) < 0 else None

@@ -37,7 +37,7 @@ class RangeFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Moves to a byte, as files do."""
+        """Moves the position in the file to a byte, as the `seek` of files does."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self.position, io.SEEK_END: self.length}[whence]
         self.position = max(start + offset, 0)
         return self.position

@@ -16,7 +16,7 @@ BLOCK_ROWS = 500_000
 """Approximate number of rows in memory at one time."""
 
 
-def example_blocks(log: Log, tables: Sequence[str], rows: int) -> Iterator[tuple[str, str]]:
+def block_id_ranges(log: Log, tables: Sequence[str], rows: int) -> Iterator[tuple[str, str]]:
     """Yields ranges (first, last) of example ids, each with about `rows` rows in all the tables; nulls are left out."""
     counts = (collect(log.scan(t, ["example_id"]).group_by("example_id").len(), log).drop_nulls() for t in tables)
     yield from example_ranges(counts, rows)

@@ -54,7 +54,7 @@ class Footer:
         return str(self.__dict__["copy"])
 
     @property
-    def in_ranges(self) -> bool:
+    def fetches_byte_ranges(self) -> bool:
         """Whether a scan would fetch byte ranges of a remote file, because no local copy exists yet."""
         return self.ranged and "copy" not in self.__dict__
 
@@ -85,7 +85,7 @@ def read_footer(shard: Shard) -> Footer:
     try:
         schema, metadata, copy = _read_schema(shard)
         if shard.sha256 is None:  # else the hash tells
-            _check_agreement(metadata)
+            _check_footer_consistency(metadata)
         plain, changed, columns = _read_types(schema.serialize().to_pybytes())
         ranged = not changed and copy is None and shard.place.system is not None
         footer = Footer(columns, metadata.num_rows, shard, metadata, plain if changed else None, ranged)
@@ -144,7 +144,7 @@ def _read_schema(shard: Shard) -> tuple[Any, Any, str | None]:
         return file.schema_arrow, file.metadata, None if shard.place.system is None else path
 
 
-def _check_agreement(metadata: Any) -> None:
+def _check_footer_consistency(metadata: Any) -> None:
     """Raises ValueError where a footer contradicts itself. It says names, types and row counts twice, and no checksum
     covers it: a damaged name would hide a column, and wrong row counts make polars panic.
 

@@ -62,7 +62,7 @@ class ByteChecks:
         for footer in footers:
             wanted = footer.columns if columns is None else [name for name in columns if name in footer.columns]
             new = [name for name in wanted if (footer.shard.path, name) not in self._known]
-            if new and not footer.in_ranges:
+            if new and not footer.fetches_byte_ranges:
                 due.append((footer, new))
         results = map_in_threads(lambda one: shard_damage(one[0].shard, one[0], one[1]), due)
         for (footer, names), problem in zip(due, results, strict=True):

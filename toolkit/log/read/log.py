@@ -152,7 +152,7 @@ class Log:
         low, high = map(pl.lit, within or ("", ""))
         return frame if within is None else frame.filter(pl.col("example_id").is_between(low, high))
 
-    def scans(self, table: str) -> list[pl.LazyFrame]:
+    def scans_by_shard(self, table: str) -> list[pl.LazyFrame]:
         """Lazy frames of each shard of a table with its own columns, in the types in which `scan` reads the whole."""
         columns = list(self.columns(table))  # the types of all shards, which the logs below share
         shards = self.shards.get(table, ())
@@ -236,7 +236,7 @@ class Log:
                 name: {dtype: self._target_type(shard, name, dtype) for dtype, shard in shards.items()}
                 for name, shards in types.items()
             }
-            self._types[table] = _resolve(types, wanted)
+            self._types[table] = _resolve_types(types, wanted)
         return self._types[table]
 
     def _target_type(self, shard: Shard, name: str, kind: pl.DataType) -> pl.DataType:
@@ -254,7 +254,7 @@ class Log:
         def alike(one: tuple[Shard, Footer]) -> tuple[object, ...]:
             low, high = (within and one[1].ids) or within or ("", "")
             outside = within is not None and (high < within[0] or within[1] < low)
-            return list(one[1].columns.items()), one[1].in_ranges, outside
+            return list(one[1].columns.items()), one[1].fetches_byte_ranges, outside
 
         start = 0
         for (*_, outside), run in itertools.groupby(self._shards(table), key=alike):
@@ -279,7 +279,7 @@ class Log:
     def _scan_unconverted(self, run: Sequence[Shard], row: str | None) -> pl.LazyFrame:
         """A lazy frame of shards with equal columns, unconverted; of remote ones in byte ranges where possible."""
         footers = [self.footer(shard) for shard in run]
-        if all(footer.in_ranges for footer in footers):
+        if all(footer.fetches_byte_ranges for footer in footers):
             known = [(shard, footer.metadata) for shard, footer in zip(run, footers, strict=True)]
             return scan_ranges(known, footers[0].columns, row)
         files = [footer.readable for footer in footers]
@@ -318,7 +318,7 @@ class Log:
         return None
 
 
-def _resolve(
+def _resolve_types(
     types_of: Mapping[str, Mapping[pl.DataType, Shard]], wanted_of: Mapping[str, Mapping[pl.DataType, pl.DataType]]
 ) -> _TableTypes:
     """The common type of each column, from those that shards have (`types_of`) and are to be read in (`wanted_of`)."""

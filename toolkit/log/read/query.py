@@ -79,7 +79,7 @@ def _select_answer(connection: Any, log: Log | None, sql: str, files: Mapping[st
         raise LogError(f"the SQL is a statement of the kind {kind.name}: only SELECT is answered", code="invalid")
     checked = [str(path) for path in files.values()]
     for name, path in files.items():
-        connection.execute(f"CREATE VIEW {_quote_name(name)} AS SELECT * FROM {_read_sql([str(path)])}")
+        connection.execute(f"CREATE VIEW {_quote_name(name)} AS SELECT * FROM {_sql_of_files([str(path)])}")
     checked += [] if log is None else _create_views(connection, log, sql)
     connection.execute("SET allowed_paths = $1", [checked])  # it reads what was checked and nothing else
     connection.execute("SET enable_external_access = false")
@@ -190,10 +190,10 @@ def _view_sql(connection: Any, log: Log, view: str, table: str, groups: Mapping[
     selects = []
     for present, files in groups.items():
         columns = {name: dtype for name, dtype in present if dtype != pl.Null}
-        sources = _source_names(connection, [name for name, _ in present], files)
+        sources = _duck_column_names(connection, [name for name, _ in present], files)
         chosen = [_column_sql(columns, name, dtype, sources, names[name]) for name, dtype in types.items()]
         held |= {name for name, text in zip(types, chosen, strict=True) if text}
-        selects.append(f"SELECT {', '.join(filter(None, chosen))} FROM {_read_sql(files)}")
+        selects.append(f"SELECT {', '.join(filter(None, chosen))} FROM {_sql_of_files(files)}")
     if not selects:
         return f"{_without_rows(log, view, table)} WHERE false"
     every = ", ".join(("" if name in held else "NULL AS ") + _quote_name(names[name]) for name in types)
@@ -214,11 +214,11 @@ def _columns_of(log: Log, table: str) -> tuple[dict[str, pl.DataType], dict[str,
     return types, dict(zip(types, _unique_names(list(types)), strict=True))
 
 
-def _source_names(connection: Any, columns: list[str], files: list[str]) -> dict[str, str]:
+def _duck_column_names(connection: Any, columns: list[str], files: list[str]) -> dict[str, str]:
     """DuckDB's own names for the columns of some files. It renames columns that differ only in case."""
     if len({name.lower() for name in columns}) == len(columns):
         return {name: name for name in columns}
-    renamed = connection.sql(f"SELECT * FROM {_read_sql(files)}").columns
+    renamed = connection.sql(f"SELECT * FROM {_sql_of_files(files)}").columns
     return dict(zip(columns, renamed, strict=True))
 
 
@@ -234,7 +234,7 @@ def _column_sql(
     return f"{source if plain else f'CAST({source} AS {kind})'} AS {_quote_name(alias)}"
 
 
-def _read_sql(files: list[str]) -> str:
+def _sql_of_files(files: list[str]) -> str:
     """The SQL that reads files, and ignores columns in folder names such as `column=value`."""
     listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
     return f"read_parquet([{listed}], hive_partitioning = false)"

@@ -91,7 +91,7 @@ def extend_log(
         if log.manifest is None:
             raise LogError(f"`{path}` lost its manifest while it was added to: restore it", code="not-found")
         (folder / ADDING).mkdir(exist_ok=True)
-        _record_files(folder, log, tables)
+        _record_existing_files(folder, log, tables)
         try:
             text = _write_extension(
                 folder, log, _with_pools(log.manifest, pools or {}, currency), tables, source, validate
@@ -130,7 +130,9 @@ def _write_extension(
             list[pl.DataFrame]() if _adds_columns(log, table) else sorted_blocks(rows, table, _rows_per_shard(rows))
         )
         renewed = _joined_features(log, rows) if _adds_columns(log, table) else _widened_blocks(log, table, narrow)
-        files = write_shards(folder, table, (_with_types(block, table, types) for block in chain(renewed, blocks)))
+        files = write_shards(
+            folder, table, (_with_all_columns(block, table, types) for block in chain(renewed, blocks))
+        )
         entries = tuple(shard_entry(file, file.relative_to(folder).as_posix()) for file in files)
         place = next(iter(next(iter(log.shards.values())))).place
         new = tuple(Shard(table, e.file, place.path(e.file), place, e.rows, e.sha256) for e in entries)
@@ -164,11 +166,11 @@ def _files_without_columns(log: Log, table: str, rows: Rows) -> set[str]:
 
 def _widened_blocks(log: Log, table: str, narrow: Collection[str]) -> Iterator[pl.DataFrame]:
     """Yields the rows of shards that lack a column, shard by shard, with the missing columns added as null."""
-    scans = zip(log.shards.get(table, ()), log.scans(table) if narrow else (), strict=False)
+    scans = zip(log.shards.get(table, ()), log.scans_by_shard(table) if narrow else (), strict=False)
     return (collect(scan, log) for shard, scan in scans if shard.file in narrow)
 
 
-def _with_types(block: pl.DataFrame, table: str, types: Mapping[str, pl.DataType]) -> pl.DataFrame:
+def _with_all_columns(block: pl.DataFrame, table: str, types: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """The block with all columns of its table in one order, null where it has none."""
     lacking = [pl.lit(None, dtype).alias(name) for name, dtype in types.items() if name not in block.columns]
     return contract_rows(block.with_columns(lacking).select(types.keys()), table) if lacking else block
@@ -197,7 +199,7 @@ def _rows_per_shard(rows: Rows) -> int:
     return max(1, min(ROWS_PER_SHARD, SHARD_BYTES // (4 * state.size)))
 
 
-def _record_files(folder: Path, log: Log, tables: Mapping[str, Rows]) -> None:
+def _record_existing_files(folder: Path, log: Log, tables: Mapping[str, Rows]) -> None:
     """Records which files exist before new ones are written, so that later files are known to be this writer's."""
     before = {}
     for table, rows in tables.items():

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from toolkit.log.contract.problems import LogError
-from toolkit.work_places import is_locked_here
+from toolkit.work_places import is_in_scratch
 
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
     """Holds a folder's lock, which ends with the process. It waits for another process that holds the lock."""
-    if is_locked_here(folder):
+    if is_in_scratch(folder):
         yield
         return
     handle = os.open(folder, os.O_RDONLY)

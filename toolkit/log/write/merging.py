@@ -17,7 +17,7 @@ from toolkit.files import replacing
 from toolkit.log.contract.manifest import Manifest, join_manifests
 from toolkit.log.contract.problems import LogError, Problem, backticked, raise_first
 from toolkit.log.contract.schema import keys_of, kind_of
-from toolkit.log.read.example_blocks import example_blocks
+from toolkit.log.read.example_blocks import block_id_ranges
 from toolkit.log.read.footers import Footer
 from toolkit.log.read.integrity import ByteChecks
 from toolkit.log.read.locating import Shard
@@ -45,7 +45,7 @@ class _DroppedRows:
     trace_ids: pl.Series
     strangers: Mapping[int, pl.Series]
 
-    def of_log(self, number: int) -> pl.Series:
+    def trace_ids_of(self, number: int) -> pl.Series:
         """The ids of traces whose scores, features and states in log `number` are dropped."""
         return pl.concat([self.trace_ids, self.strangers.get(number, self.trace_ids.clear())]).unique()
 
@@ -201,7 +201,7 @@ def merge_logs(
             f"`compression` is {compression}: write a number from {LEVELS.start} to {LEVELS.stop - 1}", code="invalid"
         )
     logs = [open_log(address) for address in addresses]
-    _check_shards(logs)
+    _check_recipe_shards(logs)
     target = local_path(out)
     _check_bytes(logs)
     joined = _JoinedLogs(_concatenate_logs(logs), logs)
@@ -267,7 +267,7 @@ def _check_bytes(logs: Sequence[Log]) -> None:
         raise_first(replace(problem, file=f"{log.address.rstrip('/')}/{problem.file}") for problem in problems)
 
 
-def _check_shards(logs: Sequence[Log]) -> None:
+def _check_recipe_shards(logs: Sequence[Log]) -> None:
     """Raises LogError where manifests of shards `i/n` of one recipe differ in a setting, a prompt or the model."""
     first: dict[tuple[object, ...], tuple[Log, Mapping[str, object]]] = {}
     for log in logs:
@@ -338,7 +338,7 @@ def _merge_table(folder: Path, joined: _JoinedLogs, table: str, lost: _DroppedRo
     stray = _stray_rows(joined, table, lost) if "trace_id" in keys_of(table) else pl.Series(ROW, [], pl.UInt64)
     later = lost.rows if table == "traces" else stray if features else _dropped_rows(joined, table, stray)
     losers, idle = later.to_frame(), 0
-    for low, high in example_blocks(log, [table], ROWS_PER_SHARD):
+    for low, high in block_id_ranges(log, [table], ROWS_PER_SHARD):
         here = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
         rows = collect(log.scan(table, columns, rows=True).filter(here), log).sort(ROW)
         merged = rows.join(losers, on=ROW, how="anti", maintain_order="left").drop(ROW)
@@ -376,7 +376,7 @@ def _stray_rows(joined: _JoinedLogs, table: str, lost: _DroppedRows) -> pl.Serie
     ends = joined.row_ends(table)
     parts = [pl.Series(ROW, [], pl.UInt64)]
     for number, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
-        ids = lost.of_log(number)
+        ids = lost.trace_ids_of(number)
         if len(ids) and end > start:
             scan = joined.parts[number].scan(table, ["trace_id"], rows=True)
             mine = scan.filter(pl.col("trace_id").is_in(ids.implode())).select(pl.col(ROW) + start)

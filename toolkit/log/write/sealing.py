@@ -52,7 +52,7 @@ def seal_folder(folder: Path, *, validate: bool, name: str, trusted: bool = Fals
     manifest.to_json()  # refused before anything is changed
     log = open_log(folder)
     if trusted:
-        log = _with_hashes(log)
+        log = _log_with_hashes(log)
     else:
         raise_first([first_damaged(log)])  # a hash would bless damage
     if validate:
@@ -72,7 +72,7 @@ def seal_folder(folder: Path, *, validate: bool, name: str, trusted: bool = Fals
         temporary.write_text(text, encoding="utf-8")
 
 
-def _with_hashes(log: Log) -> Log:
+def _log_with_hashes(log: Log) -> Log:
     """The log with the hashes of its shards as they are, so that these need no other check: that loads DuckDB."""
     shards = {
         table: tuple(replace(shard, sha256=hash_file(Path(shard.path))) for shard in of_table)
@@ -88,7 +88,7 @@ def _is_as_written_by_us(log: Log, table: str, path: str) -> bool:
     with pq.ParquetFile(path) as file:
         groups = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
         types = polars_types(file.schema_arrow)
-    if any(dtype != _written_type(table, name, dtype) for name, dtype in types.items()):
+    if any(dtype != _type_to_write(table, name, dtype) for name, dtype in types.items()):
         return False
     if max(groups, default=0) > 2 * ROW_GROUP_BYTES:
         return False
@@ -96,7 +96,7 @@ def _is_as_written_by_us(log: Log, table: str, path: str) -> bool:
     return ids.is_sorted()
 
 
-def _written_type(table: str, name: str, dtype: pl.DataType) -> pl.DataType:
+def _type_to_write(table: str, name: str, dtype: pl.DataType) -> pl.DataType:
     """The type in which a column would be written. A list of states must become a fixed-size one."""
     if name == "state" and kind_of(table) == HIDDEN:
         return state_type(dtype, lambda: None)

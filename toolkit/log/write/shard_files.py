@@ -120,7 +120,7 @@ def _write_parquet(path: Path, table: str, rows: pl.DataFrame, level: int = LEVE
         "compression": "zstd",
         "compression_level": level,
         "use_dictionary": _dictionary_columns(rows),
-        "column_encoding": _list_encodings(rows.schema),
+        "column_encoding": _encodings_of_lists(rows.schema),
         "write_statistics": True,
         "write_page_checksum": True,
     }
@@ -141,7 +141,7 @@ def _dictionary_columns(rows: pl.DataFrame) -> list[str]:
     return repeating
 
 
-def _list_encodings(schema: pl.Schema) -> dict[str, str]:
+def _encodings_of_lists(schema: pl.Schema) -> dict[str, str]:
     """The encoding of lists of numbers: byte by byte, which takes less room and is read as fast.
 
     States stay plain, for not every reader takes half-precision numbers so; ids of traces too, for what saves room

@@ -51,8 +51,9 @@ Spec = dict[str, Any]
 def charts() -> dict[str, Spec]:
     """The Vega-Lite specification of every chart of the dashboard, by the chart's name."""
     every = (
-        _frontier, _forest, _changes, _headroom, _captured, _curves, _sweep, _results, _traces, _scores, _spent, _stops,
-        _clusters, _rewards, _claims, _buzzes,
+        _frontier, _forest, _changes, _headroom, _captured, _curves, _sweep, _results, _traces, _score_chart, _spent,
+        _stops,
+        _cluster_chart, _reward_chart, _claim_chart, _buzz_chart,
     )  # fmt: skip
     named = {chart.__name__.removeprefix("_"): chart() for chart in every}
     return {**named, "frontier_log": _frontier(log=True)}
@@ -315,7 +316,7 @@ def _traces() -> Spec:
     return _aligned_chart(points, height=ROWS, answers=[])
 
 
-def _scores() -> Spec:
+def _score_chart() -> Spec:
     """The chart of one verifier's scores. Each verifier has an axis of its own, since each has a scale of its own."""
     scores = _data_chart("scores")
     axis = alt.Axis(tickCount=3, grid=True, **_name_room(), **_axis_title_above())
@@ -345,7 +346,7 @@ def _spent() -> Spec:
     )  # fmt: skip
 
 
-def _played(stops: Any) -> Any:
+def _policies_so_far(stops: Any) -> Any:
     """Policies as far as the picture is played: `reach` ends their lines."""
     return stops.transform_calculate(reach="min(datum.step, max(now, datum.from))")
 
@@ -356,7 +357,9 @@ def _stops() -> Spec:
     start, chosen = (alt.X(field, scale=_step_scale()) for field in ("from:Q", "chosen:Q"))
     tooltip = ["name:N", "steps:Q", "generated:Q", "verified:N", "said:N", "ending:N", "chose:N"]
     return _aligned_chart(
-        _played(stops).mark_rule(strokeWidth=3).encode(x=start, x2="reach:Q", y=y, color=colour, tooltip=tooltip),
+        _policies_so_far(stops).mark_rule(strokeWidth=3).encode(
+            x=start, x2="reach:Q", y=y, color=colour, tooltip=tooltip
+        ),
         stops.mark_tick(orient="vertical", thickness=5, size=16).encode(
             x=x, y=y, color=colour, tooltip=tooltip, opacity=_opacity_so_far()
         ),
@@ -368,7 +371,7 @@ def _stops() -> Spec:
     )  # fmt: skip
 
 
-def _clusters() -> Spec:
+def _cluster_chart() -> Spec:
     """The chart of the rounds of a hop: how many of each round's answers are in each cluster."""
     clusters, y = _data_chart("clusters"), _policy_axis("answers by cluster", grid=True, **_axis_title_above())
     x, tooltip = _step_axis(), ["round:Q", "answer:N", "cluster:Q", "answers:Q"]
@@ -382,14 +385,14 @@ def _clusters() -> Spec:
     )  # fmt: skip
 
 
-def _rewards() -> Spec:
+def _reward_chart() -> Spec:
     """The chart of what policies made of the rounds of a hop: whether each is rewarded, who leads, where they stop."""
     rewards, stops, x = _data_chart("rewards"), _data_chart("stops"), _step_axis("rounds")
     y = _policy_axis("policies", **_axis_title_above())
     shape = alt.Shape("reward:N", scale=_fixed_scale(REWARDS, REWARD_SHAPES), legend=_legend_beside_title())
     tips = ["name:N", "round:Q", "reward:N", alt.Tooltip("frontier:N", title="cluster: support"), "moved up:N"]
     return _aligned_chart(
-        _played(stops).mark_rule(strokeWidth=2, opacity=0.5).encode(
+        _policies_so_far(stops).mark_rule(strokeWidth=2, opacity=0.5).encode(
             x=alt.X("from:Q", scale=_step_scale()), x2="reach:Q", y=y
         ),
         stops.transform_filter(ENDED).mark_tick(orient="vertical", thickness=5, size=16).encode(
@@ -409,7 +412,7 @@ def _rewards() -> Spec:
     )  # fmt: skip
 
 
-def _claims() -> Spec:
+def _claim_chart() -> Spec:
     """The chart of the rounds of a text's claims over the words that each had, and of the word that shows the error."""
     checks, x = _data_chart("checks"), _step_axis()
     y = _policy_axis("claims", grid=True, **_axis_title_above())
@@ -429,14 +432,14 @@ def _claims() -> Spec:
     )  # fmt: skip
 
 
-def _buzzes() -> Spec:
+def _buzz_chart() -> Spec:
     """The chart of how far policies heard a text, and at which word they acted."""
     stops, x = _data_chart("stops"), _step_axis("words of the text")
     y = _policy_axis("where each policy acted", **_axis_title_above())
     tooltip = ["name:N", "heard:N", "acted:N", "said:N", "rounds:Q"]
     return _aligned_chart(
         _error_rule(),
-        _played(stops).mark_rule(strokeWidth=3, color=BLUE).encode(
+        _policies_so_far(stops).mark_rule(strokeWidth=3, color=BLUE).encode(
             x=alt.X("from:Q", scale=_step_scale()), x2="reach:Q", y=y, tooltip=tooltip
         ),
         stops.transform_filter(f"datum.acts && {SO_FAR}")

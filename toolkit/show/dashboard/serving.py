@@ -30,7 +30,7 @@ REFRESH_S = 2
 """Seconds between two questions of the page."""
 
 
-def live_page(title: str) -> tuple[str, str]:
+def live_page_and_policy(title: str) -> tuple[str, str]:
     """The document, and its security policy, which allows its own script and style, and requests to its server."""
     script, style = f'"use strict";\n{read_asset("live.js")}', read_asset("page.css") + read_asset("live.css")
     document = Template(read_asset("live.html")).substitute(
@@ -92,4 +92,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Nothing: addresses have the token."""
+        """Logs nothing, since addresses have the token."""

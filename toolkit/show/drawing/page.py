@@ -37,7 +37,7 @@ def width_in_inches(width: str | float) -> float:
     return size
 
 
-def fit_on_page(draw: Callable[[int], Figure], most: int) -> Figure:
+def draw_what_fits(draw: Callable[[int], Figure], most: int) -> Figure:
     """The figure with as many rows or panels as fit on a page, at most `most`. `draw(n)` draws one with n of them."""
     count, figure = most, draw(most)
     while count > 1 and figure.get_figheight() > HIGHEST:
@@ -47,7 +47,7 @@ def fit_on_page(draw: Callable[[int], Figure], most: int) -> Figure:
 
 
 @contextmanager
-def on_page(
+def page_figure(
     body: float, width: float, *, title: str = "", simulated: bool = False, note: str = "", handle: float = 2.6
 ) -> Iterator[Figure]:
     """A figure to draw on. Its axes and their labels are `body` inches high; at the end title, legend and notes are

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolkit.show.drawing.lettering import drawable_text, folded_name, wrapped
-from toolkit.show.drawing.page import on_page
+from toolkit.show.drawing.page import page_figure
 from toolkit.show.drawing.style import SMALL, TEXT, calm
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def panel_grid(
     """A figure `width` inches wide with a labelled panel for each name. It is arranged when all is drawn.
 
     Panels have a `second` line of heading where it is not empty, and common scales where they are `alike`. All rows
-    are at most `highest` inches high. The rest is as `on_page` has it.
+    are at most `highest` inches high. The rest is as `page_figure` has it.
     """
     most = max(1, min(MOST, len(names), int(width / _EACH)))
     rows = max(1, -(-len(names) // most))
@@ -59,7 +59,7 @@ def panel_grid(
     # the first panel of a single row is as wide as the page
     height = sum(min(_TALL * each, 0.35 * each + 1.0) + 0.125 * count + 0.1 for count in lines) + 0.25
     body = min(height, highest)
-    with on_page(body, width, title=title, simulated=simulated, note=note, handle=handle) as figure:
+    with page_figure(body, width, title=title, simulated=simulated, note=note, handle=handle) as figure:
         grid = list(figure.subplots(rows, columns, squeeze=False, sharey=alike, sharex=alike).flat)
         for number, (axes, heading) in enumerate(zip(grid, headings, strict=False)):
             axes.set_title(heading, loc="left", fontsize=SMALL, linespacing=1.05, pad=3.0, parse_math=False)
@@ -97,7 +97,7 @@ SHARE = 0.37  # of the figure's width: the most that names take
 
 
 @dataclass(frozen=True)
-class FigureRowPlaces:
+class PolicyRowPlaces:
     """The rows of a figure, one a policy. `places`: their middles in inches from the top; `height`: of the axes."""
 
     names: tuple[str, ...]
@@ -105,7 +105,7 @@ class FigureRowPlaces:
     height: float
 
     @classmethod
-    def of(cls, names: Sequence[str], width: float) -> FigureRowPlaces:
+    def of(cls, names: Sequence[str], width: float) -> PolicyRowPlaces:
         """The rows for the policies called `names`, in a figure `width` inches wide."""
         lines = tuple(folded_name(drawable_text(name), SHARE * width, SMALL, 4) for name in names)
         places, top = [], _GAP / 2

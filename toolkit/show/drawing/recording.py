@@ -25,7 +25,7 @@ class RecordedFigure(Figure):
         figure.draw(self._recording)
 
     def draw(self, renderer: RendererBase) -> None:
-        """Draws it all, at the renderer's resolution."""
+        """Draws the whole figure, at the renderer's resolution."""
         self._recording.draw_on(renderer, self.dpi)
 
 
@@ -40,7 +40,7 @@ class _Target:
         """The transform of a path, with its result in the renderer's pixels."""
         return transform + Affine2D().scale(self.scale)
 
-    def context(self, recorded: GraphicsContextBase) -> GraphicsContextBase:
+    def graphics_context(self, recorded: GraphicsContextBase) -> GraphicsContextBase:
         """The renderer's own context with the properties of the recorded one; lines are in points in both."""
         context = self.renderer.new_gc()
         context.copy_properties(recorded)
@@ -89,19 +89,21 @@ class _Recording(RendererBase):
         self._calls.append(lambda target: target.renderer.close_group(s))
 
     def draw_path(self, gc: GraphicsContextBase, path: Any, transform: Any, rgbFace: Any = None) -> None:
-        gc, transform = _copied(gc), transform.frozen()
+        gc, transform = _copy_context(gc), transform.frozen()
         self._calls.append(
-            lambda target: target.renderer.draw_path(target.context(gc), path, target.scaled(transform), rgbFace)
+            lambda target: target.renderer.draw_path(
+                target.graphics_context(gc), path, target.scaled(transform), rgbFace
+            )
         )
 
     def draw_markers(
         self, gc: GraphicsContextBase, marker_path: Any, marker_trans: Any, path: Any, trans: Any, rgbFace: Any = None
     ) -> None:
-        gc, marker_trans, trans = _copied(gc), marker_trans.frozen(), trans.frozen()
+        gc, marker_trans, trans = _copy_context(gc), marker_trans.frozen(), trans.frozen()
 
         def draw(target: _Target) -> None:
             marker, places = target.scaled(marker_trans), target.scaled(trans)
-            target.renderer.draw_markers(target.context(gc), marker_path, marker, path, places, rgbFace)
+            target.renderer.draw_markers(target.graphics_context(gc), marker_path, marker, path, places, rgbFace)
 
         self._calls.append(draw)
 
@@ -109,12 +111,12 @@ class _Recording(RendererBase):
         self, gc: GraphicsContextBase, master_transform: Any, paths: Any, all_transforms: Any, offsets: Any,
         offset_trans: Any, *looks: Any, **more_looks: Any,
     ) -> None:  # fmt: skip
-        gc, master, places = _copied(gc), master_transform.frozen(), offset_trans.frozen()
+        gc, master, places = _copy_context(gc), master_transform.frozen(), offset_trans.frozen()
 
         def draw(target: _Target) -> None:
             target.renderer.draw_path_collection(
-                target.context(gc), target.scaled(master), paths, all_transforms, offsets, target.scaled(places),
-                *looks, **more_looks,
+                target.graphics_context(gc), target.scaled(master), paths, all_transforms, offsets,
+                target.scaled(places), *looks, **more_looks,
             )  # fmt: skip
 
         self._calls.append(draw)
@@ -123,17 +125,19 @@ class _Recording(RendererBase):
         self, gc: GraphicsContextBase, x: float, y: float, s: str, prop: Any, angle: float, ismath: Any = False,
         mtext: Any = None,
     ) -> None:  # fmt: skip
-        gc = _copied(gc)
+        gc = _copy_context(gc)
 
         def draw(target: _Target) -> None:
             _, height = target.renderer.get_canvas_width_height()
             place = height - y * target.scale if target.renderer.flipy() else y * target.scale
-            target.renderer.draw_text(target.context(gc), x * target.scale, place, s, prop, angle, ismath, mtext)
+            target.renderer.draw_text(
+                target.graphics_context(gc), x * target.scale, place, s, prop, angle, ismath, mtext
+            )
 
         self._calls.append(draw)
 
 
-def _copied(context: GraphicsContextBase) -> GraphicsContextBase:
+def _copy_context(context: GraphicsContextBase) -> GraphicsContextBase:
     """A context with the same properties: artists go on with theirs."""
     copied = GraphicsContextBase()
     copied.copy_properties(context)

@@ -126,7 +126,7 @@ def save_figures(figure: Figure, places: Mapping[str, str | Path | BinaryIO]) ->
             if suffix == ".png":
                 _save_picture(drawn, path)
                 continue
-            with _glyphs_alone() if suffix == ".pdf" else nullcontext():
+            with _embed_glyphs_alone() if suffix == ".pdf" else nullcontext():
                 drawn.savefig(path, format=suffix[1:], dpi=DPI, metadata=_METADATA[suffix])
 
 
@@ -142,7 +142,7 @@ def _save_picture(figure: Figure, path: str | Path | BinaryIO) -> None:
 
 
 @contextmanager
-def _glyphs_alone() -> Iterator[None]:
+def _embed_glyphs_alone() -> Iterator[None]:
     """Embeds nothing of a font but its glyphs and how to draw them; all else is slow to read."""
     import matplotlib as mpl
     from fontTools import subset

@@ -108,7 +108,7 @@ def deviations_figure(
 
 
 @dataclass(frozen=True)
-class Trade:
+class DetectionRates:
     """A setting or a method with the false alarms that it raises and the errors that it finds, each in percent as
     (estimate, low, high).
     """
@@ -119,16 +119,16 @@ class Trade:
 
 
 @dataclass(frozen=True)
-class TradePanel:
+class DetectionPanel:
     """The values of one setting in order, and the methods `beside` it."""
 
     name: str
-    values: Sequence[Trade]
-    beside: Sequence[Trade] = ()
+    values: Sequence[DetectionRates]
+    beside: Sequence[DetectionRates] = ()
 
 
 def trades_figure(
-    panels: Sequence[TradePanel], *, title: str = "", simulated: bool = False, width: float = WIDTH
+    panels: Sequence[DetectionPanel], *, title: str = "", simulated: bool = False, width: float = WIDTH
 ) -> Figure:
     """One panel a setting, with a point a value: errors found over false alarms, with the intervals of both. Methods
     beside it are hollow.
@@ -154,7 +154,7 @@ def trades_figure(
     return figure
 
 
-def _draw_trades(axes: Axes, trades: Sequence[Trade]) -> None:
+def _draw_trades(axes: Axes, trades: Sequence[DetectionRates]) -> None:
     """Draws the values of one setting as a line, with a band of the errors found and bars of the false alarms."""
     ordered = sorted(trades, key=lambda one: (one.alarms[0], one.finds[0]))
     limits = np.array([(one.alarms[0], *one.finds[1:]) for one in ordered], float)
@@ -171,7 +171,7 @@ def _draw_trades(axes: Axes, trades: Sequence[Trade]) -> None:
         axes.annotate(text, at, (4, -9), textcoords="offset points", fontsize=SMALL, color=INK, zorder=6)
 
 
-def _draw_interval_bars(axes: Axes, trade: Trade, color: str) -> None:
+def _draw_interval_bars(axes: Axes, trade: DetectionRates, color: str) -> None:
     (x, left, right), (y, low, high) = trade.alarms, trade.finds
     if left is not None and right is not None:
         axes.plot([left, right], [y, y], color=color, linewidth=0.7, alpha=0.5, zorder=3)

@@ -99,7 +99,7 @@ def frontier(
     body = min(0.74 * width, 0.45 * width + 1.15)
     with drawing(width, body) as figure:
         axes = figure.add_subplot()
-        seen, names = _set_scales(axes, points, width), _policies_named(points, width)
+        seen, names = _set_scales(axes, points, width), _names_to_write(points, width)
         corners = _draw_front(axes, points)
         paths = _draw_sweeps(axes, points)
         barred = _choose_points_with_bars(points)
@@ -273,7 +273,7 @@ def _draw_intervals(axes: Axes, points: Sequence[FrontierPoint]) -> None:
 
 
 @dataclass(frozen=True)
-class _Layer:
+class _PointLook:
     """The look of one kind of point. Kinds differ in shape, in being hollow, or else in lightness and size."""
 
     label: str
@@ -285,11 +285,11 @@ class _Layer:
 
 
 LAYERS = {
-    "sweep": _Layer("settings of a sweep", "o", SKY, 6, edge=0),
-    "other": _Layer("other policies", "o", GREY, 14, edge=0.9, hollow=True),
-    "front": _Layer("on the front", "o", NAVY, 20),
-    "baseline": _Layer("baseline", "D", ORANGE, 24),
-    "diagnostic": _Layer("diagnostic: no system could run it", "^", PURPLE, 24, edge=1.0, hollow=True),
+    "sweep": _PointLook("settings of a sweep", "o", SKY, 6, edge=0),
+    "other": _PointLook("other policies", "o", GREY, 14, edge=0.9, hollow=True),
+    "front": _PointLook("on the front", "o", NAVY, 20),
+    "baseline": _PointLook("baseline", "D", ORANGE, 24),
+    "diagnostic": _PointLook("diagnostic: no system could run it", "^", PURPLE, 24, edge=1.0, hollow=True),
 }
 
 
@@ -325,7 +325,7 @@ def _draw_points(axes: Axes, points: Sequence[FrontierPoint], seen: View) -> Non
         )
 
 
-def _policies_named(points: Sequence[FrontierPoint], width: float) -> set[str]:
+def _names_to_write(points: Sequence[FrontierPoint], width: float) -> set[str]:
     """The names that should be written: in one column those of the front, the baseline and diagnostics, if any."""
     few = {p.name for p in points if p.on_front or p.baseline or p.diagnostic}
     return few if few and width <= COLUMN else {p.name for p in points if p.labelled}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from toolkit.errors import EmptyError
 from toolkit.rounding import rounded_text
 from toolkit.show.drawing.lettering import wrapped
-from toolkit.show.drawing.page import WIDTH, on_page
-from toolkit.show.drawing.panels import SHARE, FigureRowPlaces
+from toolkit.show.drawing.page import WIDTH, page_figure
+from toolkit.show.drawing.panels import SHARE, PolicyRowPlaces
 from toolkit.show.drawing.region import in_view_region
 from toolkit.show.drawing.style import GREY, INK, NAVY, ORANGE, PURPLE, SMALL, TEXT, calm
 
@@ -45,7 +45,7 @@ class PolicyDifference:
 
 
 @dataclass(frozen=True)
-class _DifferenceKind:
+class _DifferenceLook:
     """The look of rows of one kind. Kinds differ in shape or in being hollow."""
 
     label: str
@@ -55,10 +55,10 @@ class _DifferenceKind:
 
 
 KINDS = {
-    "baseline": _DifferenceKind("baseline", "D", ORANGE, hollow=False),
-    "apart": _DifferenceKind("told apart", "o", NAVY, hollow=False),
-    "tied": _DifferenceKind("not told apart", "o", GREY, hollow=True),
-    "diagnostic": _DifferenceKind("diagnostic: no system could run it", "^", PURPLE, hollow=True),
+    "baseline": _DifferenceLook("baseline", "D", ORANGE, hollow=False),
+    "apart": _DifferenceLook("told apart", "o", NAVY, hollow=False),
+    "tied": _DifferenceLook("not told apart", "o", GREY, hollow=True),
+    "diagnostic": _DifferenceLook("diagnostic: no system could run it", "^", PURPLE, hollow=True),
 }
 
 
@@ -86,10 +86,10 @@ def forest_figure(
     """
     if not rows:
         raise EmptyError("there is no difference to a baseline to draw")
-    lines = FigureRowPlaces.of([row.name for row in rows], width)
+    lines = PolicyRowPlaces.of([row.name for row in rows], width)
     axis = wrapped(f"{quality}, difference to {baseline}{f', {unit}' * bool(unit)}", 0.9 * (1 - SHARE) * width, TEXT, 3)
     body = lines.height + 0.3 + 0.14 * (axis.count("\n") + 1)
-    with on_page(body, width, title=title, simulated=simulated, note=note, handle=1.0) as figure:
+    with page_figure(body, width, title=title, simulated=simulated, note=note, handle=1.0) as figure:
         axes = figure.add_subplot()
         lines.write_names(axes)
         left, right = _axis_limits(rows)
@@ -128,7 +128,7 @@ def _few_ticks(axes: Axes, width: float) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(max(4, int(2.2 * width)), steps=[1, 2, 2.5, 5, 10]))
 
 
-def _draw_rows(axes: Axes, look: _DifferenceKind, rows: Sequence[tuple[PolicyDifference, float]]) -> None:
+def _draw_rows(axes: Axes, look: _DifferenceLook, rows: Sequence[tuple[PolicyDifference, float]]) -> None:
     """Draws the limits and markers of one kind of row, and writes the values that lie beyond the axis."""
     left, right = axes.get_xlim()
     inside = [(row, y) for row, y in rows if left <= row.difference <= right]

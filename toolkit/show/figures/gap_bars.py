@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import EmptyError
 from toolkit.show.drawing.lettering import wrapped
-from toolkit.show.drawing.page import WIDTH, on_page
-from toolkit.show.drawing.panels import SHARE, FigureRowPlaces
+from toolkit.show.drawing.page import WIDTH, page_figure
+from toolkit.show.drawing.panels import SHARE, PolicyRowPlaces
 from toolkit.show.drawing.style import INK, NAVY, SMALL, TEXT, calm
 from toolkit.show.tables.table_content import IntervalCell, Number, NumberWithInterval
 
@@ -36,7 +36,7 @@ class PolicyGap:
 
 
 @dataclass(frozen=True)
-class _GapPart:
+class _GapPartLook:
     """The colour and hatch of one part of the gap. Parts differ by at least 20 in lightness."""
 
     label: str
@@ -45,9 +45,9 @@ class _GapPart:
 
 
 PARTS = {
-    "selection": _GapPart("selection: paid for a right trace, answered another", NAVY),
-    "stopping": _GapPart("stopping: a right trace, not paid for", "#7FA8C9", "////"),
-    "generation": _GapPart("generation: no right trace", "#EDEFF2"),
+    "selection": _GapPartLook("selection: paid for a right trace, answered another", NAVY),
+    "stopping": _GapPartLook("stopping: a right trace, not paid for", "#7FA8C9", "////"),
+    "generation": _GapPartLook("generation: no right trace", "#EDEFF2"),
 }
 
 
@@ -61,12 +61,12 @@ def gap_figure(
     """
     if not rows:
         raise EmptyError("there is no policy whose gap can be drawn")
-    lines = FigureRowPlaces.of([f"{row.name} △" if row.diagnostic else row.name for row in rows], width)
+    lines = PolicyRowPlaces.of([f"{row.name} △" if row.diagnostic else row.name for row in rows], width)
     shares = any(row.share is not None for row in rows)
     body = lines.height + 0.62 + 0.12 * shares
     marked = ["△ diagnostic: no system could run it"] * any(row.diagnostic for row in rows)
     note = "; ".join(filter(None, [*marked, note]))
-    with on_page(body, width, title=title, simulated=simulated, note=note, handle=1.6) as figure:
+    with page_figure(body, width, title=title, simulated=simulated, note=note, handle=1.6) as figure:
         axes = figure.add_subplot()
         lines.write_names(axes)
         start = [0.0] * len(rows)

@@ -40,7 +40,7 @@ class GateCurve:
 
 
 @dataclass(frozen=True)
-class GateEnd:
+class GateEndMarker:
     """The marker at one end of a gate's curve. `key`: the field of GateCurve that says whether a gate has this end."""
 
     key: str
@@ -51,7 +51,7 @@ class GateEnd:
 
 
 AS_IF_NEVER = "as if it never acted"
-ENDS = (GateEnd("never", "never acts", 0, "s", ORANGE), GateEnd("always", "always acts", -1, "D", GREEN))
+ENDS = (GateEndMarker("never", "never acts", 0, "s", ORANGE), GateEndMarker("always", "always acts", -1, "D", GREEN))
 
 
 def gates_figure(

@@ -12,7 +12,7 @@ import numpy as np
 from toolkit.errors import EmptyError
 from toolkit.rounding import rounded_text
 from toolkit.show.drawing.lettering import wrapped
-from toolkit.show.drawing.page import WIDTH, on_page
+from toolkit.show.drawing.page import WIDTH, page_figure
 from toolkit.show.drawing.style import GREY, SMALL, TEXT, readable_on
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def heat_figure(
         low, high = low - 0.5, high + 0.5
     tall = max(len(panel.y) for panel in panels)
     body = max(1.2, rows * (0.17 * tall + 0.28) + 0.3)
-    with on_page(body, width, title=title, simulated=simulated, note=note) as figure:
+    with page_figure(body, width, title=title, simulated=simulated, note=note) as figure:
         grid = figure.subplots(rows, columns, squeeze=False)
         for axes, panel in zip(grid.flat, panels, strict=False):
             image = _draw_heat_map(axes, panel, low, high, decimals if numbered else None, width / columns)

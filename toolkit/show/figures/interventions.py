@@ -10,7 +10,7 @@ import numpy as np
 
 from toolkit.errors import EmptyError
 from toolkit.show.drawing.lettering import wrapped
-from toolkit.show.drawing.page import WIDTH, on_page
+from toolkit.show.drawing.page import WIDTH, page_figure
 from toolkit.show.drawing.panels import panel_grid
 from toolkit.show.drawing.style import GREY, NAVY, ORANGE, SMALL, calm, percent_limits
 from toolkit.show.tables.table_content import IntervalCell
@@ -52,7 +52,7 @@ def outcomes_figure(
     if not bars:
         raise EmptyError("there is no policy with fixes and flips to draw")
     body = 0.6 + 0.3 * len(bars)
-    with on_page(body, width, title=title, simulated=simulated) as figure:
+    with page_figure(body, width, title=title, simulated=simulated) as figure:
         axes = figure.add_subplot()
         places = range(len(bars))
         halo = [patheffects.withStroke(linewidth=2.0, foreground="white")]  # seen on dark bars, too

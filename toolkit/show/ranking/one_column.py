@@ -75,14 +75,14 @@ def _abbreviate(text: str) -> str:
 def one_column(results: RankedInput, table: Table) -> Table:
     """The table's rows with four columns, and in place of its notes at most four numbered lines."""
     keys = [column.key for column in table.columns]
-    narrow = table.only([key for key in (results.metric, str(results.cost.metric), "difference") if key in keys])
-    names, key = paper_names(results.called)
+    narrow = table.only([key for key in (results.metric, str(results.cost_column.metric), "difference") if key in keys])
+    names, key = paper_names(results.display_names)
     diagnostic = {one.name: one.diagnostic for one in results.policies if one.diagnostic}
     level, how = f"{100 * results.level:g} %", "over clusters" if results.clustered else "paired by example"
     weighed = ", weighed" if any(note.code in ON_WEIGHTS for note in results.notes) else ""
     rows, every = len(narrow.rows), len(results.policies)
     of = f", {rows} of {every} policies" if rows < every else ""
-    notes = {results.metric: f"{results.judged:,} examples{weighed}{of}; {level} intervals, {how}."}
+    notes = {results.metric: f"{results.judged_count:,} examples{weighed}{of}; {level} intervals, {how}."}
     if "difference" in keys:
         notes["difference"] = f"To {names[str(results.baseline)]}; intervals hold for all policies at once."
     return with_numbered_notes(narrow, names, notes, key, diagnostic)

@@ -143,12 +143,12 @@ class RankedInput:
     short: bool = False  # whether the names of sweeps without a label are shortened, too
 
     @property
-    def quality(self) -> OutcomeColumn:
+    def quality_column(self) -> OutcomeColumn:
         """The column of the metric that ranks."""
         return metric_column(self.metric, self.columns)
 
     @property
-    def judged(self) -> int:
+    def judged_count(self) -> int:
         """The examples on which the metric that ranks is known."""
         known: Any = self.summary.filter(metric=self.metric)["n"].max()
         return self.n if known is None else int(known)
@@ -161,31 +161,31 @@ class RankedInput:
         return "method" in self.summary.columns and self.summary["method"].is_in(list(OF_CLUSTERS)).any()
 
     @property
-    def same_calls(self) -> bool:
+    def has_comparable_costs(self) -> bool:
         """Whether the policies' costs are comparable. Calls of several pools are not, nor tokens of several models."""
         return not any(note.code in UNLIKE for note in self.notes)
 
     @cached_property
-    def called(self) -> dict[str, str]:
+    def display_names(self) -> dict[str, str]:
         """The name that the table writes for each policy, by its full name."""
         return short_names(self.policies, self.short)
 
     @cached_property
-    def ranked(self) -> tuple[Ranked, ...]:
+    def ranked_policies(self) -> tuple[Ranked, ...]:
         """Every policy with the facts of its row, the best first."""
         return _rank_policies(self)
 
     @cached_property
     def within_margin(self) -> WithinMargin | None:
         """What is known of policies cheaper than the baseline; None without any, or where costs are not comparable."""
-        return self.within() if self.within and self.baseline is not None and self.same_calls else None
+        return self.within() if self.within and self.baseline is not None and self.has_comparable_costs else None
 
     def sort_value(self, cell: IntervalCell | None) -> float | None:
         """The value of a cell that policies are ranked by, with the sign changed where less is better."""
-        return None if cell is None else -cell.estimate if self.quality.cost else cell.estimate
+        return None if cell is None else -cell.estimate if self.quality_column.cost else cell.estimate
 
     @cached_property
-    def cost(self) -> OutcomeColumn:
+    def cost_column(self) -> OutcomeColumn:
         """The cost of the Pareto front: the one asked for, else tokens, else (where some tokens are unknown) calls or
         operations. Raises ThinkbackError where no cost has the name asked for.
         """
@@ -252,14 +252,14 @@ def mark_reasons(methods: Iterable[str | None], clustered: bool) -> list[str]:
 
 def rank(results: RankedInput) -> tuple[Ranked, ...]:
     """Every policy, the best first; ties by cost, then as given. Those without the ranking metric come last."""
-    return results.ranked
+    return results.ranked_policies
 
 
 def _rank_policies(results: RankedInput) -> tuple[Ranked, ...]:
     summary = _frame_cells(results.summary, ("policy", "metric"), "estimate")
     against = _frame_cells(results.comparisons, ("policy", "baseline", "metric"), "difference")
     ranks = {(row["policy"], row["metric"]): row for row in results.ranks.iter_rows(named=True)}
-    metric, cost = results.metric, str(results.cost.metric)
+    metric, cost = results.metric, str(results.cost_column.metric)
     metrics = results.summary["metric"].unique().to_list()
     keys = [
         rank_key(
@@ -384,5 +384,5 @@ def _larger_p_value(p_value: float | None, exact: float | None) -> float | None:
 def _not_worse(difference: IntervalCell | None, results: RankedInput) -> bool | None:
     if results.margin is None or difference is None or difference.low is None or difference.high is None:
         return None
-    low = -difference.high if results.quality.cost else difference.low
-    return rules_out_loss(low, results.margin, results.judged)
+    low = -difference.high if results.quality_column.cost else difference.low
+    return rules_out_loss(low, results.margin, results.judged_count)

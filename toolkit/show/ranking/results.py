@@ -80,7 +80,7 @@ def ranked_table(results: RankedInput, limit: int | RowLimits | None = None, als
         more = f"{left_out:,} more rows{of} are"
         below = [ColumnNote(f"{more} in {limits.rest}.", paper=f"{more} not shown.")]
     return Table(
-        title=results.title or f"Policies ranked by {results.quality.label}",
+        title=results.title or f"Policies ranked by {results.quality_column.label}",
         columns=columns,
         rows=tuple(tuple(cell(row) for _, cell in parts) for row in rows),
         above=(*[SIMULATED] * results.simulated, *_column_notes(results, Severity.WARNING, columns)),
@@ -113,7 +113,7 @@ def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
         FrontierPoint(
             name=called[row.policy.name],
             sweep=row.policy.sweep or row.policy.name,
-            cost=(cost := row.cost.scaled(results.cost.scale)).estimate,
+            cost=(cost := row.cost.scaled(results.cost_column.scale)).estimate,
             cost_low=cost.low,
             cost_high=cost.high,
             accuracy=row.quality.estimate,
@@ -142,8 +142,8 @@ def frontier_figure(results: RankedInput, title: str = "", width: float = WIDTH,
     return frontier(
         points,
         title=title,
-        cost=results.cost.axis_label,
-        accuracy=results.quality.label,
+        cost=results.cost_column.axis_label,
+        accuracy=results.quality_column.label,
         level=results.level,
         simulated=results.simulated,
         width=width,
@@ -154,11 +154,11 @@ def frontier_figure(results: RankedInput, title: str = "", width: float = WIDTH,
 def why_no_frontier(results: RankedInput) -> str:
     """The reason why there is no figure of quality against cost; empty where there is one."""
     points = frontier_points(results)
-    if not points or not results.quality.share:
+    if not points or not results.quality_column.share:
         return f"no policy has a value of `{results.metric}`, a share, and of a cost"
     costs = [point.cost for point in points if not point.diagnostic]
     if len(costs) > 1 and max(costs) - min(costs) <= SAME * max(map(abs, costs)):
-        return f"all policies cost the same, {costs[0]:,.4g} {results.cost.axis_label}, so there is no front"
+        return f"all policies cost the same, {costs[0]:,.4g} {results.cost_column.axis_label}, so there is no front"
     return ""
 
 
@@ -222,12 +222,12 @@ CellColumn = tuple[TableColumn, Callable[[Ranked], Any]]
 
 def _columns(results: RankedInput, ranked: Sequence[Ranked], also: Collection[str]) -> list[CellColumn]:
     """The table's columns in order: the ranking metric, costs, the comparison with the baseline, other metrics."""
-    quality = results.quality
+    quality = results.quality_column
     value, change = NumberWithInterval.of(quality), NumberWithInterval.of(quality, signed=True)
     means = [column for column in results.columns if _has_column(column, results, ranked, also)]
     parts: list[CellColumn] = [
         (TableColumn("#", Number(0), "place"), lambda r: r.place),
-        (TableColumn("policy", NameForm(results.called)), lambda r: r.policy.name),
+        (TableColumn("policy", NameForm(results.display_names)), lambda r: r.policy.name),
         (TableColumn(quality.heading, value, results.metric), lambda r: r.quality),
     ]
     if any(row.corrected for row in ranked):
@@ -263,7 +263,7 @@ def _has_column(column: OutcomeColumn, results: RankedInput, ranked: Sequence[Ra
     def has_mean(one: OutcomeColumn) -> bool:
         return any(row.means.get(str(one.metric)) is not None for row in ranked)
 
-    if column == results.cost:
+    if column == results.cost_column:
         return True
     if column.metric in also and column.metric != results.metric and has_mean(column):
         return True
@@ -289,7 +289,7 @@ def _mean_column(column: OutcomeColumn, results: RankedInput) -> CellColumn:
     form = (
         Number(1, scale=100) if column.share else Number(decimals, scale=column.scale, significant=column.significant)
     )
-    ranks = column == results.cost
+    ranks = column == results.cost_column
     drop = 0 if ranks else column.place
     head = TableColumn(column.heading, form, metric, drop=drop, core=ranks, if_filled=not column.beside)
     return head, lambda row: row.means.get(metric)
@@ -338,10 +338,10 @@ def _explanation_notes(
     short = {policy.label: policy.sweep or policy.name for policy in results.policies if policy.label}
     if short:
         yield ColumnNote(f"{'; '.join(f'{label}: {name}' for label, name in short.items())}.", ("policy",))
-    share, falling = results.quality.share, results.quality.cost
+    share, falling = results.quality_column.share, results.quality_column.cost
     if results.baseline is not None:
         delta, unit = ("Δ points", " in percentage points") if share else ("Δ", "")
-        text = f"{delta}: difference to `{results.called[results.baseline]}`{unit}, on the same examples"
+        text = f"{delta}: difference to `{results.display_names[results.baseline]}`{unit}, on the same examples"
         at_once = results.ranks["baseline_low"].count() > 0
         text += f"; its {100 * results.level:g} % intervals hold for all policies at once." if at_once else "."
         yield ColumnNote(text, ("difference",))
@@ -359,10 +359,12 @@ def _explanation_notes(
         above = f"above {f'−{size}' if results.margin else 0}"
         rule = f"the upper end of Δ is below {size}" if falling else f"the lower end of Δ is {above}"
         fewest = fewest_examples(results.margin) if share else None
-        few = f" (0 on fewer than {fewest:,} examples)" if fewest is not None and results.judged < fewest else ""
+        few = f" (0 on fewer than {fewest:,} examples)" if fewest is not None and results.judged_count < fewest else ""
         yield ColumnNote(f"not worse: {rule}{' points' * share}{few}.", ("not_worse",), code="not_worse")
     most = "most" if falling else "least"
-    text = f"Pareto ●: no other policy has at {most} this {results.quality.label} {results.cost.lower_text}."
+    text = (
+        f"Pareto ●: no other policy has at {most} this {results.quality_column.label} {results.cost_column.lower_text}."
+    )
     yield ColumnNote(text, ("on_front",))
     level = f"{100 * results.level:g} %"
     if any(row.front_share is not None for row in ranked):
@@ -423,29 +425,29 @@ def best_policy_sentences(results: RankedInput) -> Iterator[str]:
     leader = next((row for row in ranked if row.leads), None)
     if leader is None or leader.quality is None or len(ranked) < 2:
         return
-    called = results.called
-    best = "lowest" if results.quality.cost else "best"
+    called = results.display_names
+    best = "lowest" if results.quality_column.cost else "best"
     value = _quality_text(results, leader.quality)
     equal = [row for row in ranked if row is not leader and row.quality and _equal(row.quality, leader.quality)]
-    text = f"`{called[leader.policy.name]}` has the {best} {results.quality.label}, {value}"
+    text = f"`{called[leader.policy.name]}` has the {best} {results.quality_column.label}, {value}"
     if equal:
         names = [f"`{called[row.policy.name]}`" for row in equal[:2]]
         more = len(equal) - len(names)
         others = f"{', '.join(names)} and {counted(more, 'other')}" if more else " and ".join(names)
-        text = f"`{called[leader.policy.name]}` shares the {best} {results.quality.label} with {others}, {value}"
+        text = f"`{called[leader.policy.name]}` shares the {best} {results.quality_column.label} with {others}, {value}"
     if leader.corrected is not None:
         text += f" ({_quality_text(results, IntervalCell(leader.corrected.estimate))} corrected for having been chosen)"
     if leader.baseline:
         text += "; it is the baseline"
     elif leader.difference is not None:
-        points = " points" if results.quality.share else ""
+        points = " points" if results.quality_column.share else ""
         against = f"{points} against `{called[str(results.baseline)]}`"
         text += f"; {_quality_text(results, leader.difference, signed=True)}{against}"
     yield f"{text}."
     if any(row.ties is not None for row in ranked):
         alike = sum(bool(row.ties) and not row.leads for row in ranked) - sum(bool(row.ties) for row in equal)
         count = counted(alike, "other policy is not", "other policies are not") if alike else "Every other policy is"
-        yield f"{count} told apart from it on {counted(results.judged, 'question')}."
+        yield f"{count} told apart from it on {counted(results.judged_count, 'question')}."
 
 
 def _equal(one: IntervalCell, other: IntervalCell) -> bool:
@@ -461,12 +463,12 @@ def cheapest_policy_sentences(results: RankedInput) -> Iterator[str]:
     if near is None:
         return
     points = f"{100 * near.margin:g}"
-    within = f"within {points} point{'' if points == '1' else 's'} of `{results.called[str(results.baseline)]}`"
+    within = f"within {points} point{'' if points == '1' else 's'} of `{results.display_names[str(results.baseline)]}`"
     if near.policy is not None and near.low is not None:
         row = rows[near.policy]
-        least = NumberWithInterval.of(results.quality, signed=True).show(IntervalCell(near.low))
+        least = NumberWithInterval.of(results.quality_column, signed=True).show(IntervalCell(near.low))
         yield (
-            f"The cheapest that is shown to be {within} is `{results.called[near.policy]}`: "
+            f"The cheapest that is shown to be {within} is `{results.display_names[near.policy]}`: "
             f"{_gain_text(results, row)}, at least {least}{_saving_text(results, row, rows[str(results.baseline)])}."
         )
     else:
@@ -476,7 +478,8 @@ def cheapest_policy_sentences(results: RankedInput) -> Iterator[str]:
     if near.estimated is not None:
         row, needed = rows[near.estimated], near.needed
         gain = _gain_text(results, row, whole=True) + _saving_text(results, row, rows[str(results.baseline)])
-        text = f"By estimates alone the cheapest is `{results.called[near.estimated]}`, {gain}, which is not shown"
+        name = results.display_names[near.estimated]
+        text = f"By estimates alone the cheapest is `{name}`, {gain}, which is not shown"
         decide = "" if needed is None else f"; {needed.number_text} would decide"
         yield remark("by_estimates", f"{text}{decide}.")
 
@@ -495,15 +498,15 @@ def _saving_text(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
         return ""
     now, before = (_cost_text(results, cost.estimate) for cost in (row.cost, baseline.cost))
     pair = {"policy": row.policy.name, "baseline": baseline.policy.name}
-    less = results.comparisons.filter(metric=f"reduction:{results.cost.metric}", **pair).drop_nulls("difference")
+    less = results.comparisons.filter(metric=f"reduction:{results.cost_column.metric}", **pair).drop_nulls("difference")
     share = [f" ({NumberWithInterval(0, 100.0).show(IntervalCell(value))} % less)" for value in less["difference"]]
-    return f", for {now} {results.cost.label} instead of {before}{''.join(share)}"
+    return f", for {now} {results.cost_column.label} instead of {before}{''.join(share)}"
 
 
 def _quality_text(results: RankedInput, value: IntervalCell, signed: bool = False) -> str:
-    if results.quality.share and not signed:
+    if results.quality_column.share and not signed:
         return percent_text(value)
-    return NumberWithInterval.of(results.quality, signed).show(value)
+    return NumberWithInterval.of(results.quality_column, signed).show(value)
 
 
 def percent_text(share: IntervalCell) -> str:
@@ -513,4 +516,4 @@ def percent_text(share: IntervalCell) -> str:
 
 
 def _cost_text(results: RankedInput, value: float) -> str:
-    return NumberWithInterval.of(results.cost).show(IntervalCell(value))
+    return NumberWithInterval.of(results.cost_column).show(IntervalCell(value))

@@ -85,7 +85,7 @@ def _paper_notes(notes: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _OverPublished(Form):
+class _ValueOverPublished(Form):
     """The form of a cell with our value and, in parentheses on a second line, the published one."""
 
     stacks: ClassVar[str] = " ("
@@ -114,7 +114,7 @@ def _printed_table(table: T) -> T:
     def column(place: int) -> TableColumn:
         under = beneath.get(place)
         one = table.columns[place]
-        return one if under is None else replace(one, form=_OverPublished(one.form, table.columns[under].form))
+        return one if under is None else replace(one, form=_ValueOverPublished(one.form, table.columns[under].form))
 
     def cell(row: Sequence[Any], place: int) -> Any:
         if place not in beneath:

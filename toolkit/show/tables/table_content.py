@@ -340,7 +340,7 @@ def bar_line(counts: Sequence[float]) -> str:
     return "".join(_LEVELS[min(7, int(8 * count / largest))] if count > 0 else " " for count in counts)
 
 
-def equal_ranges(pairs: Sequence[tuple[int, int]], bins: int = 12) -> list[tuple[str, int]]:
+def count_in_equal_ranges(pairs: Sequence[tuple[int, int]], bins: int = 12) -> list[tuple[str, int]]:
     """Groups (value, count) pairs into at most `bins` equal ranges: (label, count), empty ranges included."""
     if not pairs:
         return []

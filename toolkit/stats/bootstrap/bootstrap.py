@@ -109,7 +109,7 @@ class _SharedOutcomeSums:
         """Adds one chunk of examples, drawn `counts` (B, E) times, to the `sums` (statistics, B). `most_drawn`: how
         many examples a resample draws of it at most.
         """
-        ways = chunk.shared
+        ways = chunk.shared_outcomes
         if ways is None:
             add_products(sums, statistic_rows(chunk, self.statistics), counts, most_drawn, pool)
             return

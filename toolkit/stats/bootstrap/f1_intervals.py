@@ -151,7 +151,7 @@ class _F1Cells:
         right, named, gold = np.moveaxis(self.sums, 2, 0)
         return _F1Slopes.slopes_at(*pseudo(right, named, gold, self.count_classes), self.metric.weighted)
 
-    def cells_of(self, policies: Ints | int) -> _F1Cells:
+    def of_policies(self, policies: Ints | int) -> _F1Cells:
         """The sums of only some of the policies. A single number still gives arrays of one policy."""
         some = np.atleast_1d(policies)
         return _F1Cells(self.metric, self.numbers[some], self.sums[some])
@@ -210,7 +210,7 @@ def _set_mean_limits(
     few = on[(cells.count_errors[on] < FEW_ERRORS) | (cells.least_gold[on] < FEW_GOLD)]
     if not len(few):
         return
-    some = cells.cells_of(few)
+    some = cells.of_policies(few)
     slopes = some.f1_slopes(_pseudo_error)
     square = _unit_sums(
         sample.units, sample.scan, _weight_matrix(sample.scan, [(some, _stack_slopes(slopes))]), np.square
@@ -234,11 +234,11 @@ def _set_difference_limits(
 ) -> None:
     """Sets the delta method's limits for F1 differences where few examples tell the policies apart or gold is rare."""
     number, reference = against
-    slot, other = (SeriesKind.DIFFERENCE, number), cells.cells_of(reference)
+    slot, other = (SeriesKind.DIFFERENCE, number), cells.of_policies(reference)
     gold = np.minimum(cells.least_gold[on], other.least_gold)
     little = gold < FEW_GOLD
     near = np.abs(cells.count_errors[on] - other.count_errors) < FEW_ERRORS  # else as many examples tell them apart
-    some = cells.cells_of(on[near])
+    some = cells.of_policies(on[near])
     wrong = np.broadcast_to(cells.error_weights, some.numbers.shape)
     weights = _weight_matrix(sample.scan, [(some, wrong), (other, -wrong)])
     few = little.copy()
@@ -246,7 +246,7 @@ def _set_difference_limits(
     on, gold = on[few], gold[few]
     if not len(on):
         return
-    some = cells.cells_of(on)
+    some = cells.of_policies(on)
     one, two = some.f1_slopes(_pseudo_pair), other.f1_slopes(_pseudo_pair)
     shape = some.numbers.shape
     moved = _weight_matrix(

@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.bootstrap.f1_intervals import f1_intervals, has_few_wrong
-from toolkit.stats.bootstrap.pairs import PairCounts, few_clusters_differ, whole_pairs
+from toolkit.stats.bootstrap.pairs import PairCounts, few_clusters_differ, scale_to_whole_pairs
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.bootstrap.series import (
     METHOD_NAMES,
-    PairSums,
     SeriesKind,
     SeriesPlan,
     SeriesResults,
     Slot,
+    SumsReader,
     jackknife_moments,
     method_name,
     resample,
@@ -73,12 +73,12 @@ class _IntervalChoice:
     studentised: bool
     moments: CostMoments | None
     spreads: Mapping[tuple[int, int], tuple[Ints, Spread]]
-    further: PairSums
+    further: SumsReader
 
 
 def choose_intervals(
     sample: WholeSample, references: Sequence[int], pairs: PairCounts, settings: Settings,
-    further: PairSums = PairSums(),  # noqa: B008 -- frozen
+    further: SumsReader = SumsReader(),  # noqa: B008 -- frozen
 ) -> SeriesResults:  # fmt: skip
     """The interval of every value, difference and reduction. There is none where the sample has a single unit.
     `further`: what else is read from the resampled sums.
@@ -134,7 +134,7 @@ def _set_rare_event_limits(choice: _IntervalChoice) -> None:
             which = methods == method
             results.set_interval(value, m, on[which], low[which], high[which], math.nan, method)
         for p in range(len(sample.policies)):
-            events = sample.few_events(m, p)
+            events = sample.events_if_few(m, p)
             if events and events[1] > 1:
                 results.set_interval(value, m, p, *wilson(*events, settings.level), math.nan, "wilson")
             elif events:
@@ -165,11 +165,13 @@ def _set_paired_limits(choice: _IntervalChoice) -> None:
                 one, two = (one * times)[~few], (two * times)[~few]
                 results.widen(slot, m, on[~few], low[~few], high[~few], score_p_value(one, two))
             _set_graded_limits(choice, slot, m)
-            other = sample.few_events(m, reference)
+            other = sample.events_if_few(m, reference)
             for p in np.flatnonzero(~np.isnan(pairs.unlike[number, m]) & plan.valued[m]).tolist():
-                mine = sample.few_events(m, p)
+                mine = sample.events_if_few(m, p)
                 if (mine and other) or pairs.unlike[number, m, p] < FEW_PAIRS:
-                    limits = hybrid_interval(sample.events(m, p), sample.events(m, reference), settings.level)
+                    limits = hybrid_interval(
+                        sample.events_and_trials(m, p), sample.events_and_trials(m, reference), settings.level
+                    )
                     results.set_interval(slot, m, p, *limits, float(results.p_value[(*slot, m, p)]), "newcombe")
 
 
@@ -191,7 +193,7 @@ def _set_graded_limits(choice: _IntervalChoice, slot: Slot, m: int) -> None:
     low, high, p_value = (end[few] for end in limits)
     results.set_interval(slot, m, on[few], low, high, p_value, "graded_tango")
     results.widen(slot, m, on[~few], *(end[~few] for end in limits))
-    one, two, trials = whole_pairs(pairs.first[at][few], pairs.second[at][few], pairs.squares[at][few], n[few])
+    one, two, trials = scale_to_whole_pairs(pairs.first[at][few], pairs.second[at][few], pairs.squares[at][few], n[few])
     low, high = _tango_limits(one, two, trials, level)
     results.widen(slot, m, on[few], low, high, score_p_value(one, two))
 
@@ -368,7 +370,9 @@ def _mark_poor_coverage(choice: _IntervalChoice, slot: Slot, m: int, on: Ints, k
             results.high[some] = np.where(held, np.fmax(results.high[some], high), results.high[some])
     elif kind is SeriesKind.DIFFERENCE:
         rare = np.isnan(pairs.examples[slot[1], m, on])
-        few |= rare & [min(events, n - events) < FEW_PAIRS for events, n in (sample.events(m, p) for p in on.tolist())]
+        few |= rare & [
+            min(events, n - events) < FEW_PAIRS for events, n in (sample.events_and_trials(m, p) for p in on.tolist())
+        ]
     at = (*slot, m, on)
     results.method[at] = np.where(few & (results.method[at] == STUDENT), STUDENT_FEW, results.method[at])
 
@@ -413,9 +417,9 @@ def _cost_quotients(choice: _IntervalChoice) -> Iterator[_Quotient]:
         if metric.is_mean_cost:
             for number, reference in plan.known_references(m):
                 yield _reduction_quotient(choice, m, number, reference)
-        elif metric.cost_over_mean is not None:
-            over, under = metric.cost_over_mean
-            scale = _mean_factor(over) * metric.column.per, _mean_factor(under)
+        elif metric.cost_ratio_parts is not None:
+            over, under = metric.cost_ratio_parts
+            scale = _metric_factor(over) * metric.column.per, _metric_factor(under)
             valued = np.flatnonzero(plan.valued[m])
             for on in (valued[start : start + ROWS] for start in range(0, len(valued), ROWS)):
                 pairs = _pair_moments(units, plan, m, scale, on)
@@ -430,7 +434,7 @@ def _reduction_quotient(choice: _IntervalChoice, m: int, number: int, reference:
     moments, results, slot = choice.moments, choice.results, (SeriesKind.REDUCTION, number)
     assert moments is not None
     on = np.flatnonzero(choice.plan.valued[m] & ~np.isnan(results.value[(*slot, m)]))
-    pairs = moments.pairs(number, m, on, reference, results.value[SeriesKind.VALUE, 0, m])
+    pairs = moments.pair_moments(number, m, on, reference, results.value[SeriesKind.VALUE, 0, m])
     value, p_value = results.value[(*slot, m, on)], results.p_value[SeriesKind.DIFFERENCE, number, m, on]
     still = moments.second[number + 1, m, on] == 0
     exact = (still & (value == 0)) | ((pairs.xx == 0) & ((pairs.yy == 0) | (pairs.x == 0)))
@@ -460,7 +464,7 @@ def _pair_moments(units: Units, plan: SeriesPlan, m: int, scale: tuple[float, fl
     return PairMoments(units.count, *means, *(sums / units.count))
 
 
-def _mean_factor(metric: Metric) -> float:
+def _metric_factor(metric: Metric) -> float:
     """The factor that a metric multiplies its mean by, such as 1,000 for the cost of 1,000 requests."""
     return float(metric.value([np.ones((1, 1)), np.ones((1, 1))])[0, 0])
 

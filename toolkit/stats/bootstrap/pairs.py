@@ -104,7 +104,7 @@ def count_pairs(sample: WholeSample, references: Sequence[int]) -> PairCounts:
             pairs.first[number, m, on] = pairs.up[number, m, on] = scan.count[value[on]] - both
             pairs.second[number, m, on] = pairs.down[number, m, on] = scan.count[value[reference]] - both
             parts = np.flatnonzero(known & same & ~alike & ~plain)
-            moved = _paired_moves(sample, value, parts, reference)
+            moved = _gain_and_loss_sums(sample, value, parts, reference)
             graded = (moved[0] != moved[2]) | (moved[1] != moved[3])
             moved[4:, ~graded] = np.nan
             columns = pairs.first, pairs.second, pairs.up, pairs.down, pairs.squares, pairs.cubes
@@ -135,7 +135,7 @@ def _count_differing_clusters(sample: WholeSample, m: int, references: Sequence[
             pairs.trials[number, m, some] = total**2 / square
             pairs.first[number, m, some], pairs.second[number, m, some] = counts[:2] * total / square
             pairs.up[number, m, some], pairs.down[number, m, some] = counts[2:4]
-        gains, losses, _, _, squares, _ = _paired_moves(sample, value, known, reference)
+        gains, losses, _, _, squares, _ = _gain_and_loss_sums(sample, value, known, reference)
         pairs.examples[number, m, known] = effective_number(gains + losses, squares)
 
 
@@ -159,7 +159,7 @@ def effective_number(total: Floats, squares: Floats) -> Floats:
     return total**2 / np.where(squares > 0, squares, 1.0)
 
 
-def whole_pairs(gains: Floats, losses: Floats, squares: Floats, n: Floats) -> tuple[Floats, Floats, Floats]:
+def scale_to_whole_pairs(gains: Floats, losses: Floats, squares: Floats, n: Floats) -> tuple[Floats, Floats, Floats]:
     """Rescales gains, losses and trials by c = Σ|d|/Σd², so that fractional differences count as whole ones of ±1.
 
     c is 1 where nothing differs.
@@ -175,7 +175,7 @@ def few_clusters_differ(examples: Floats, clusters: Floats, total: Floats | int)
     return (examples < FEW_PAIRS) | (clusters < np.minimum(FEW_PAIRS, np.asarray(total) / 2))
 
 
-def _paired_moves(sample: WholeSample, value: Ints, policies: Ints, reference: int) -> Floats:
+def _gain_and_loss_sums(sample: WholeSample, value: Ints, policies: Ints, reference: int) -> Floats:
     """Some policies against a reference: the sums of gains and of losses, the number of examples with each, and the
     sums of squares and cubes, (6, policies).
     """

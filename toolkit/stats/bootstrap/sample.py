@@ -46,7 +46,7 @@ class WholeSample:
         """Whether every resampling unit is one example, which counts as much as any other."""
         return self.units.count == self.units.examples and self.units.weight is None
 
-    def few_events(self, metric: int, policy: int) -> tuple[float, int] | None:
+    def events_if_few(self, metric: int, policy: int) -> tuple[float, int] | None:
         """The events and trials of a rate that needs a score interval because one kind of event is rare; else None.
 
         With fewer than ten of either kind, of independent examples that are 0 or 1.
@@ -55,11 +55,11 @@ class WholeSample:
         if not (one.column.rate and self.has_single_units and self.rows[metric, policy]):
             return None
         number = self.scan.index[one.statistics(policy)[0]]
-        events, count = self.events(metric, policy)
+        events, count = self.events_and_trials(metric, policy)
         few = self.scan.binary[number] and min(events, count - events) < MIN_EVENTS
         return (events, count) if few else None
 
-    def events(self, metric: int, policy: int) -> tuple[float, int]:
+    def events_and_trials(self, metric: int, policy: int) -> tuple[float, int]:
         """The number of events and of trials of a policy's rate."""
         number = self.scan.index[self.metrics[metric].statistics(policy)[0]]
         return float(self.scan.count[number]), int(self.counts[metric, policy])

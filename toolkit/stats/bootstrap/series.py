@@ -152,7 +152,7 @@ class _SeriesBatch:
 
 
 @dataclass(frozen=True)
-class PairSums:
+class SumsReader:
     """What is computed from resampled sums beside the series: the `statistics` of each policy, by their numbers in the
     scan, and `read`, which takes some policies and the sums.
     """
@@ -163,7 +163,7 @@ class PairSums:
 
 def resample(
     units: Units, plan: SeriesPlan, settings: Settings, results: SeriesResults, moments: CostMoments | None = None,
-    further: PairSums = PairSums(),
+    further: SumsReader = SumsReader(),
 ) -> None:  # fmt: skip
     """Writes the interval and p-value of every series into `results`, by percentile or BCa.
 

@@ -93,7 +93,7 @@ def calibration(scores: Floats, labels: Floats) -> CalibrationScores:
 
 def reliability(scores: Floats, labels: Floats) -> tuple[_Bin, ...]:
     """The bins of equal width over 0 to 1 that hold any score. A score of 1 belongs to the last."""
-    place = _bin_places(scores)
+    place = _bin_numbers(scores)
     return tuple(
         _Bin(i / BINS, (i + 1) / BINS, float(scores[on].mean()), float(labels[on].mean()), int(on.sum()))
         for i in range(BINS)
@@ -101,7 +101,7 @@ def reliability(scores: Floats, labels: Floats) -> tuple[_Bin, ...]:
     )
 
 
-def _bin_places(scores: Floats) -> Ints:
+def _bin_numbers(scores: Floats) -> Ints:
     """The number of the bin of each score within 0 and 1; 1 belongs to the last."""
     return np.clip((scores * BINS).astype(np.int64), 0, BINS - 1)
 
@@ -129,7 +129,7 @@ def wide_bins(
 
 def _join_bins(group: list[_Bin], scores: Floats, labels: Floats, unit: Ints, settings: Settings) -> ScoreBin:
     low, high = group[0].low, group[-1].high
-    place = _bin_places(scores)
+    place = _bin_numbers(scores)
     on = (place >= round(low * BINS)) & (place < round(high * BINS))
     label = interval(labels[on], cluster=unit[on], settings=settings)
     return ScoreBin(low, high, float(scores[on].mean()), label, int(on.sum()), len(np.unique(unit[on])))
@@ -159,7 +159,7 @@ class ClusteredCalibration:
     bins: tuple[ScoreBin, ...] = ()
 
     @property
-    def shares(self) -> tuple[tuple[float, float, float | None, float | None], ...]:
+    def reliability_points(self) -> tuple[tuple[float, float, float | None, float | None], ...]:
         """Mean score, share of right items and its limits, of each bin that holds enough of them."""
         labels = ((one.score, one.label) for one in self.bins)
         return tuple((x, y.estimate, y.low, y.high) for x, y in labels if y.estimate is not None)
@@ -183,7 +183,7 @@ def clustered_calibration(
     plain = (len(score), size, whole.rate, float(score.mean()), whole.auroc)
     if not whole.bins:
         return ClusteredCalibration(*plain, None, None)
-    place = _bin_places(score)
+    place = _bin_numbers(score)
     brier = _brier_limits(score, label, units, settings)
     return ClusteredCalibration(
         *plain,
@@ -289,7 +289,7 @@ def _brier_limits(score: Floats, label: Floats, units: Ints, settings: Settings)
         return None, None
     sums = np.stack([np.bincount(units, weights=(score - label) ** 2), np.bincount(units)], axis=1)
     drawn = np.concatenate(
-        [counts @ sums for counts in Resamples(size, settings.resamples, settings.seed).count_blocks()]
+        [counts @ sums for counts in Resamples(size, settings.resamples, settings.seed).blocks_of_counts()]
     )
     low, high = ResampledValues.of((drawn[:, 0] / drawn[:, 1])[None]).percentile_limits(settings.level)
     return float(low[0]), float(high[0])

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from toolkit.errors import MismatchError
 from toolkit.stats.curves.arrays import Interval, PairedInterval, interval, unit_numbers
 from toolkit.stats.limits.intervals import ResampledValues
-from toolkit.stats.limits.student import normal_deviation, single_critical_value, two_sided_p
+from toolkit.stats.limits.student import single_critical_value, student_to_normal, two_sided_p
 from toolkit.stats.metrics.resamples import THREADS, Counts, Resamples, Settings
 from toolkit.stats.metrics.spill import Floats, Ints
 from toolkit.stats.metrics.strata import Strata
@@ -22,7 +22,7 @@ GATHER_BYTES = 64 * 2**20
 """Traces' resampled weights held at once."""
 
 
-def _scored_and_judged(scores: ArrayLike, correct: ArrayLike, number: Ints | None
+def _select_scored_and_judged(scores: ArrayLike, correct: ArrayLike, number: Ints | None
           ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64]]:  # fmt: skip
     """Scores, verdicts (right or wrong) and example numbers of the traces with both a score and a judgement. number:
     of each trace's example; None: all of one.
@@ -62,7 +62,7 @@ def _average_ranks(score: Floats, number: Ints) -> Floats:
 def aucs_by_group(scores: ArrayLike, correct: ArrayLike, group: ArrayLike) -> NDArray[np.float64]:
     """The AUC of each distinct group in ascending order; NaN for a group without both right and wrong traces."""
     every = _codes(group)
-    score, right, number = _scored_and_judged(scores, correct, every)
+    score, right, number = _select_scored_and_judged(scores, correct, every)
     size = int(every.max(initial=-1)) + 1
     if not len(score):
         return np.full(size, np.nan)
@@ -115,7 +115,7 @@ def auc_intervals(
     drawn. Work grows with traces × resamples: about 2 s for 37,000
     traces and 10,000 resamples on two cores. Examples without a scored and judged trace are left out beforehand.
     """
-    score, right, number = _scored_and_judged(scores, correct, None if group is None else _codes(group))
+    score, right, number = _select_scored_and_judged(scores, correct, None if group is None else _codes(group))
     known = ~np.isnan(np.asarray(scores, np.float64)) & ~np.isnan(np.asarray(correct, np.float64))
     units = unit_numbers(number if cluster is None else np.asarray(cluster)[known])
     examples, first = np.unique(number, return_index=True)
@@ -170,7 +170,7 @@ def _pooled_interval(
 
     parts: list[Floats] = []
     with ThreadPoolExecutor(THREADS) as pool:
-        for counts in Resamples(size, settings.resamples, settings.seed, stratum).count_blocks():
+        for counts in Resamples(size, settings.resamples, settings.seed, stratum).blocks_of_counts():
             parts += pool.map(values, [counts[i : i + step] for i in range(0, len(counts), step)])
     ordered = ResampledValues.of(np.concatenate(parts)[None])
     if not ordered.has_enough[0]:
@@ -227,7 +227,7 @@ class InfluencedEstimate:
         if units < LEAST_UNITS or not error:
             return PairedInterval(difference, None, None, None, units, None)
         half = single_critical_value(level, units) * error
-        size = normal_deviation(np.array(abs(difference) / error), units - 1)
+        size = student_to_normal(np.array(abs(difference) / error), units - 1)
         low, high = max(-1.0, difference - half), min(1.0, difference + half)
         return PairedInterval(difference, low, high, float(two_sided_p(size)), units, "t")
 

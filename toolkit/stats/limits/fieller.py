@@ -159,7 +159,7 @@ class CostMoments:
         at = number, metric, policies
         return Spread(self.second[at], self.third[at])
 
-    def pairs(self, number: int, metric: int, policies: Ints, reference: int, means: Floats) -> PairMoments:
+    def pair_moments(self, number: int, metric: int, policies: Ints, reference: int, means: Floats) -> PairMoments:
         """Costs paired with those of reference `number`, the policy `reference`. `means` (policies,) are all means."""
         ones = np.ones(len(policies))
         xx, yy = self.second[0, metric, policies], self.second[0, metric, reference] * ones

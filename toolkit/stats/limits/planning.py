@@ -53,8 +53,8 @@ class NeededQuestions:
     @property
     def range_text(self) -> str:
         """The range in words, for a report."""
-        high = "no number" if self.high is None else self._rounded(self.high, math.ceil)
-        return f"{100 * RANGE:g} % range {self._rounded(self.low, math.floor)} to {high}"
+        high = "no number" if self.high is None else self._rounded_text(self.high, math.ceil)
+        return f"{100 * RANGE:g} % range {self._rounded_text(self.low, math.floor)} to {high}"
 
     @property
     def number_text(self) -> str:
@@ -62,11 +62,11 @@ class NeededQuestions:
         lower end stands for the number.
         """
         if self.high is None or self.high > WIDE * self.low:
-            return f"at least {self._rounded(self.low, math.floor)} questions ({self.range_text})"
+            return f"at least {self._rounded_text(self.low, math.floor)} questions ({self.range_text})"
         ends = "" if self.low == self.high else f" ({self.range_text})"
-        return f"about {self._rounded(self.number, math.ceil)} questions{ends}"
+        return f"about {self._rounded_text(self.number, math.ceil)} questions{ends}"
 
-    def _rounded(self, number: int, towards: Callable[[float], int]) -> str:
+    def _rounded_text(self, number: int, towards: Callable[[float], int]) -> str:
         """The number in words, with two digits rounded by `towards`; `self.fewest`, which is exact, is not rounded."""
         unit = 1 if number == self.fewest else 10 ** max(len(str(number)) - 2, 0)
         return f"{towards(number / unit) * unit:,}"
@@ -149,7 +149,9 @@ class DifferenceVariance:
             return None
         return NeededQuestions(number, low, high, self.is_small_pilot).raised_to(agreeing, self._is_unclustered)
 
-    def questions_to_keep(self, gain: float, allowed: float, fewest: int, level: float) -> NeededQuestions | None:
+    def questions_to_rule_out_loss(
+        self, gain: float, allowed: float, fewest: int, level: float
+    ) -> NeededQuestions | None:
         """The number of questions that show a mean gain of the pilot, or that no loss is as large as is `allowed`: of
         these two the smaller, the latter `fewest` at least. None where no number would.
         """

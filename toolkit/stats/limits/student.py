@@ -26,7 +26,7 @@ def student_quantile(freedom: ArrayLike, share: float) -> Floats:
     """The values below which `share` (at least a half) of Student's distribution lies, in the shape of `freedom`."""
     freedom = np.asarray(freedom, np.float64)
     if (freedom >= MANY_FREE).all():
-        return student_deviation(np.array(NORMAL.inv_cdf(share)), freedom)
+        return normal_to_student(np.array(NORMAL.inv_cdf(share)), freedom)
     each, place = np.unique(freedom, return_inverse=True)
     if len(each) <= FEW_QUANTILES and (each >= 2).all() and (each <= MANY_TRIALS).all():
         inner = np.array([beta_quantile(v / 2, 0.5, 2 - 2 * share) for v in each.tolist()])
@@ -40,7 +40,7 @@ def student_tails(freedom: ArrayLike, size: Floats) -> Floats:
     """Two-sided p-values of absolute deviations of Student's distribution."""
     freedom = np.asarray(freedom, np.float64)
     if (freedom >= MANY_FREE).all():
-        return two_sided_p(normal_deviation(size, freedom))
+        return two_sided_p(student_to_normal(size, freedom))
     freedom, size = np.broadcast_arrays(freedom, np.asarray(size, np.float64))
     if size.size <= FEW_TAILS and (freedom > 0).all() and (freedom <= MANY_TRIALS).all():
         pairs = zip(freedom.ravel().tolist(), size.ravel().tolist(), strict=True)
@@ -85,14 +85,14 @@ def agree_on_zero(
     return np.where(back, np.minimum(low, 0.0), low), np.where(back, np.maximum(high, 0.0), high), p_value
 
 
-def normal_deviation(size: Floats, freedom: ArrayLike) -> Floats:
+def student_to_normal(size: Floats, freedom: ArrayLike) -> Floats:
     """Absolute deviations of Student's distribution as normal ones of the same tail (Wallace 1959)."""
     freedom = np.maximum(freedom, 1)
     return np.asarray((8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(size**2 / freedom)))
 
 
-def student_deviation(size: Floats, freedom: ArrayLike) -> Floats:
-    """The reverse of `normal_deviation`."""
+def normal_to_student(size: Floats, freedom: ArrayLike) -> Floats:
+    """Absolute deviations of the normal distribution as those of Student's with the same tail."""
     freedom = np.asarray(freedom, np.float64)
     size = size * (8 * freedom + 3) / (8 * freedom + 1)
     return np.asarray(np.sqrt(freedom * np.expm1(size**2 / freedom)))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.bootstrap.bootstrap import resampled_sums
-from toolkit.stats.bootstrap.pairs import effective_number, gains_and_losses, whole_pairs
+from toolkit.stats.bootstrap.pairs import effective_number, gains_and_losses, scale_to_whole_pairs
 from toolkit.stats.limits.clusters import FEW_CLUSTERS
 from toolkit.stats.limits.discordant import FEW_PAIRS, tango_limits
 from toolkit.stats.limits.fieller import PairMoments, fieller_limits, moment_sums
@@ -103,7 +103,7 @@ def captured_shares(
     differing = effective_number(moves[0] + moves[1], moves[4]) if independent else moves[2:4].sum(axis=0)
     few = alike & (differing < (FEW_PAIRS - ZERO if independent else 1))
     trials = np.full(int(few.sum()), float(count if independent else units.kish))
-    least, most = tango_limits(*whole_pairs(moves[0, few], moves[1, few], moves[4, few], trials), level)
+    least, most = tango_limits(*scale_to_whole_pairs(moves[0, few], moves[1, few], moves[4, few], trials), level)
     low[few], high[few] = np.fmin(low[few], least / room), np.fmax(high[few], most / room)
     level_with = alike & (behind == 0)
     few[level_with], below = True, tango_limits(0, 0, float(count if independent else units.kish), level)[0]

@@ -11,7 +11,7 @@ from toolkit.columns import OutcomeColumn
 from toolkit.stats.bootstrap.bootstrap import product_threads
 from toolkit.stats.bootstrap.f1_intervals import FEW_ERRORS
 from toolkit.stats.bootstrap.influence import MetricSeries, influences
-from toolkit.stats.bootstrap.pairs import few_clusters_differ, gains_and_losses, spread_of, whole_pairs
+from toolkit.stats.bootstrap.pairs import few_clusters_differ, gains_and_losses, scale_to_whole_pairs, spread_of
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.limits.clusters import FEW_CLUSTERS
 from toolkit.stats.limits.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p_value, tango_limits
@@ -104,13 +104,13 @@ def pair_differences(
             up, down = _discordant_tables(sample, store, metric, pairs)
             more, less, trials = up.copy(), down.copy(), n.astype(np.float64)
             few, counted = up + down < FEW_PAIRS, ~np.isnan(up)
-            on, (gains, losses, squares, cubes) = _graded_moves(sample, store, metric, pairs, ~counted)
+            on, (gains, losses, squares, cubes) = _fractional_pairs(sample, store, metric, pairs, ~counted)
             spread = spread_of(difference[on], squares / n[on], cubes / n[on])
             if sample.units.strata is not None:  # within these
                 spread = Spread(tests.error[place][on] ** 2 * n[on], spread.third)
             limits = studentised_limits(difference[on], low[on], high[on], spread)
             low[on], high[on] = np.fmin(low[on], limits[0]), np.fmax(high[on], limits[1])
-            more[on], less[on], trials[on] = whole_pairs(gains, losses, squares, n[on])
+            more[on], less[on], trials[on] = scale_to_whole_pairs(gains, losses, squares, n[on])
             scarce[on] = more[on] + less[on] < FEW_PAIRS
             counted |= scarce
             if sample.units.strata is not None:  # as many as their variance within strata is worth
@@ -164,7 +164,7 @@ def _discordant_tables(sample: WholeSample, store: Store, metric: int, pairs: tu
     return counts
 
 
-def _graded_moves(
+def _fractional_pairs(
     sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints], among: NDArray[np.bool_]
 ) -> tuple[Ints, Floats]:
     """Those of the pairs `among` that differ by fractions on examples that both know. With them come (4, pairs): sums

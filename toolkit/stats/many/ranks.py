@@ -163,7 +163,7 @@ def _corrected_values(
     some = [p for p in ranking.standing.among if quality.owner[p] >= 0]
     if len(some) < 2:
         return out
-    values = [_selection_bias(sample, one, settings.seed) for one in series]
+    values = [_values_on_halves(sample, one, settings.seed) for one in series]
     low, high = (side[SeriesKind.VALUE, 0, ranking.metric] for side in (results.low, results.high))
     share = quality.metric.column.share
     least, most = 0.0 if share or quality.metric.never_negative else -np.inf, 1.0 if share else np.inf
@@ -177,7 +177,7 @@ def _corrected_values(
             np.where((one.owner[family] >= 0)[:, None], both[:, one.owner[family]], np.nan)
             for one, both in zip(series, values, strict=True)
         ]
-        corrected = _mean_best(halves[0], halves[1] if len(halves) > 1 else None, falling)
+        corrected = _held_out_value_of_best(halves[0], halves[1] if len(halves) > 1 else None, falling)
         best = sample.best_policy(ranking.metric, ranking.cost, family)
         moved = corrected - sample.estimates[ranking.metric, best]
         ends = (low[best], high[best] + moved) if falling else (low[best] + moved, high[best])
@@ -220,7 +220,7 @@ def random_halves(units: int, seed: int, stratum: Ints | None = None) -> NDArray
     return out
 
 
-def _selection_bias(sample: WholeSample, series: MetricSeries, seed: int) -> Floats:
+def _values_on_halves(sample: WholeSample, series: MetricSeries, seed: int) -> Floats:
     """The value of each series on one half of the units and on the other, (2, S, SPLITS)."""
     index, place = np.unique(series.statistics, return_inverse=True)
     side = random_halves(sample.units.count, seed, sample.units.stratum).astype(np.float64).T
@@ -236,7 +236,7 @@ def _selection_bias(sample: WholeSample, series: MetricSeries, seed: int) -> Flo
     return np.stack([np.broadcast_to(one, (len(series), SPLITS)) for one in values])
 
 
-def _mean_best(quality: Floats, cost: Floats | None, falling: bool) -> float:
+def _held_out_value_of_best(quality: Floats, cost: Floats | None, falling: bool) -> float:
     """Chooses the best policy on one half and averages its value on the other half. NaN where no half offers both.
 
     `quality`, `cost`: values (2, P, SPLITS) on the halves, NaN where a policy has none. Of equal quality the cheaper is

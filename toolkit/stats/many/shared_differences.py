@@ -14,7 +14,7 @@ import numpy as np
 
 from toolkit.stats.bootstrap.bootstrap import ResampledSums
 from toolkit.stats.bootstrap.sample import WholeSample
-from toolkit.stats.bootstrap.series import METHOD_NAMES, PairSums, SeriesKind, SeriesResults
+from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResults, SumsReader
 from toolkit.stats.limits.clusters import student_limits
 from toolkit.stats.limits.discordant import EXACT_PAIRS, mid_p_value, tango_limits
 from toolkit.stats.limits.intervals import ResampledValues
@@ -62,7 +62,7 @@ class SharedDifferences:
         pairs = np.array(cells, np.int64).reshape(-1, 3).T
         return cls(sample, counts, pairs, statistics, np.full((3, len(cells)), np.nan))
 
-    def pair_sums(self, settings: Settings) -> PairSums:
+    def pair_sums(self, settings: Settings) -> SumsReader:
         """The sums of the pairs, which give limits where enough resamples have a value."""
 
         def read(policies: Sequence[int], sums: ResampledSums) -> None:
@@ -73,7 +73,7 @@ class SharedDifferences:
 
         policies = np.unique(self.pairs[2]).tolist()
         numbers = {p: frozenset(self.statistics[:, self.pairs[2] == p].ravel().tolist()) for p in policies}
-        return PairSums(numbers, read)
+        return SumsReader(numbers, read)
 
     def put_differences(self, results: SeriesResults, settings: Settings) -> None:
         """Puts the differences, with the limits that were drawn or what stands in their place, into `results`."""

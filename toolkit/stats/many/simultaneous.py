@@ -32,10 +32,10 @@ from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.limits.discordant import EXACT_PAIRS, exact_p_value
 from toolkit.stats.limits.intervals import ZERO
 from toolkit.stats.limits.student import (
-    normal_deviation,
-    student_deviation,
+    normal_to_student,
     student_quantile,
     student_tails,
+    student_to_normal,
     two_sided_p,
 )
 from toolkit.stats.metrics.resamples import Settings
@@ -266,7 +266,7 @@ def pair_claims(estimates: JointEstimates, first: Ints, second: Ints, settings: 
     np.divide(np.abs(difference), error, out=size, where=left)
     if estimates.kish < FEW_UNITS:
         return _bonferroni_claims(estimates, first, second, difference, error, size, settings)
-    size = normal_deviation(size, freedom)
+    size = student_to_normal(size, freedom)
     least = np.maximum(two_sided_p(size), estimates.exact_p_values(first, second))
     differs, p_value = np.zeros(len(first), bool), np.ones(len(first))
     alone = widest = NORMAL.inv_cdf((1 + settings.level) / 2)
@@ -286,7 +286,7 @@ def pair_claims(estimates: JointEstimates, first: Ints, second: Ints, settings: 
         differs[apart], left[apart] = True, False
         if not len(apart):
             break
-    student = float(student_deviation(np.array(widest), freedom))
+    student = float(normal_to_student(np.array(widest), freedom))
     return _PairClaims(first, second, difference, error, student, differs, p_value, len(estimates.value))
 
 
@@ -314,7 +314,7 @@ def _p_values_of_being_best(gap: Floats, error: Floats, kish: float) -> Floats:
     since any policy could have had the best estimate.
     """
     size = np.divide(gap, error, out=np.zeros(len(gap)), where=error > 0)
-    return np.minimum(1.0, two_sided_p(normal_deviation(size, kish - 1)) / 2 * len(gap) * (len(gap) - 1))
+    return np.minimum(1.0, two_sided_p(student_to_normal(size, kish - 1)) / 2 * len(gap) * (len(gap) - 1))
 
 
 def bonferroni_p_values(difference: Floats, error: Floats, kish: float) -> Floats:
@@ -322,7 +322,7 @@ def bonferroni_p_values(difference: Floats, error: Floats, kish: float) -> Float
     (Bonferroni). They serve where a joint critical value would take too many.
     """
     size = np.divide(np.abs(difference), error, out=np.zeros(len(error)), where=error > 0)
-    return np.minimum(1.0, two_sided_p(normal_deviation(size, kish - 1)) * max(1, len(error) - 1))
+    return np.minimum(1.0, two_sided_p(student_to_normal(size, kish - 1)) * max(1, len(error) - 1))
 
 
 def normal_draws(covariance: Floats, settings: Settings) -> Iterator[Floats]:
@@ -433,7 +433,7 @@ def rank_claims(
             error, apart = _errors_to_reference(sample, series, base), series.value - series.value[base]
             rows[4] = bonferroni_p_values(apart, error, sample.units.kish)
             size = NORMAL.inv_cdf(1 - (1 - settings.level) / 2 / max(1, len(series) - 1))  # Bonferroni's bound
-            critical = float(student_deviation(np.array(size), max(sample.units.kish - 1, 1)))
+            critical = float(normal_to_student(np.array(size), max(sample.units.kish - 1, 1)))
             rows[5:] = np.where(error > 0, [apart - critical * error, apart + critical * error], np.nan)
     of_policies = np.where(owner >= 0, rows[:, owner], np.nan)
     alone = np.setdiff1d(np.arange(len(owner)), standing.among)

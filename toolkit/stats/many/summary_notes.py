@@ -174,7 +174,7 @@ def _notes_on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[
     if rare:
         few = f"fewer than {('no', 'one', 'two', 'three', 'four', 'five')[FEWEST_GOLD]} examples have a class as gold"
         yield note("few_gold", f"no interval for {_name_list(rare)}: {few}", metrics=rare)
-    divided = np.array([metric.cost_over_mean is not None for metric in sample.metrics])
+    divided = np.array([metric.cost_ratio_parts is not None for metric in sample.metrics])
     bare[: SeriesKind.REDUCTION] &= divided[:, None]
     if bare.any():
         metrics = _metric_names(sample, bare)

@@ -111,7 +111,7 @@ def _facts_of_shared_outcomes(rows: Floats, ways: SharedOutcomes, start: int) ->
 
 
 def _hashes(rows: Floats, unit: Ints, add: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[np.uint64]:
-    """What `add` makes of two hashes of (unit, value), from (rows, units): (2, rows, …).
+    """Two hashes of (unit, value), from (rows, units), each put together by `add`: (2, rows, …).
 
     The hash is the finalizer of splitmix64 (G. L. Steele, D. Lea and C. H. Flood, OOPSLA 2014, 453).
     """

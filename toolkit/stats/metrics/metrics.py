@@ -104,9 +104,9 @@ def group_by_policy(statistics: Sequence[Statistic]) -> dict[Likeness, list[tupl
 
 def shared_rows(chunk: Chunk, alike: Sequence[Likeness]) -> Floats:
     """The values of statistics `BY_POLICY` on each shared outcome of a chunk, (statistics, W) float64."""
-    out = np.empty((len(alike), len(chunk.as_examples)))
+    out = np.empty((len(alike), len(chunk.shared_outcomes_as_chunk)))
     for row, (kind, key, label) in enumerate(alike):
-        out[row] = ROWS[kind](chunk.as_examples, key, label, np.zeros(1, np.int64))[0]
+        out[row] = ROWS[kind](chunk.shared_outcomes_as_chunk, key, label, np.zeros(1, np.int64))[0]
     out += 0.0  # no −0
     return out
 
@@ -116,8 +116,10 @@ def statistic_rows(chunk: Chunk, statistics: Sequence[Statistic]) -> Floats:
     out = np.empty((len(statistics), len(chunk)))
     for (kind, key, label), cells in group_by_policy(statistics).items():
         policies, rows = np.array(cells, np.int64).T
-        if chunk.shared is not None and kind in BY_POLICY:
-            out[rows] = shared_rows(chunk, [(kind, key, label)])[0][chunk.shared.outcome_of_each_example(policies)]
+        if chunk.shared_outcomes is not None and kind in BY_POLICY:
+            out[rows] = shared_rows(chunk, [(kind, key, label)])[0][
+                chunk.shared_outcomes.outcome_of_each_example(policies)
+            ]
         else:
             out[rows] = ROWS[kind](chunk, key, label, policies)
     out += 0.0  # no −0
@@ -143,14 +145,14 @@ class _NamedMetric:
         return False
 
     @property
-    def cost_over_mean(self) -> tuple[Any, Any] | None:
+    def cost_ratio_parts(self) -> tuple[Any, Any] | None:
         """(numerator, denominator) where this metric is the mean of a cost over another mean; else None."""
         return None
 
     @property
     def never_negative(self) -> bool:
         """Whether this metric cannot be below 0: it is the mean of a cost, or one divided by another mean."""
-        return self.is_mean_cost or self.cost_over_mean is not None
+        return self.is_mean_cost or self.cost_ratio_parts is not None
 
 
 @dataclass(frozen=True)
@@ -259,7 +261,7 @@ class _RatioMetric(_NamedMetric):
         return self.under is None and self.over.is_mean_cost
 
     @property
-    def cost_over_mean(self) -> tuple[Metric, Metric] | None:
+    def cost_ratio_parts(self) -> tuple[Metric, Metric] | None:
         """(numerator, denominator) of the quotient; None where the denominator is missing or no plain mean."""
         if self.under is None or not self.over.is_mean_cost or len(self.under.statistics(0)) != 2:
             return None

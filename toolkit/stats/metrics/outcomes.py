@@ -114,7 +114,7 @@ class StoredBlock(Protocol):
         """
         ...
 
-    def rows(self, start: int, stop: int) -> Ints | None:
+    def outcome_rows(self, start: int, stop: int) -> Ints | None:
         """The row that holds the outcome of each policy on each of these examples, (policies, E), equal where policies
         share one; None where each has its own.
         """
@@ -128,7 +128,7 @@ class StoredBlock(Protocol):
 class UnsharedBlock:
     """A block in which each policy has rows of its own."""
 
-    def rows(self, start: int, stop: int) -> Ints | None:
+    def outcome_rows(self, start: int, stop: int) -> Ints | None:
         return None
 
     def at_rows(self, key: Key, rows: Rows) -> Floats:
@@ -152,7 +152,7 @@ class _SpilledBlock(UnsharedBlock):
 
 
 @dataclass(frozen=True, eq=False)
-class _SharedBlock(UnsharedBlock):
+class _OnePolicyBlock(UnsharedBlock):
     """Rows (W,) of a block, as the outcomes of one policy."""
 
     source: StoredBlock
@@ -184,7 +184,7 @@ class Chunk:
     @cached_property
     def _shared_outcomes_and_rows(self) -> tuple[SharedOutcomes, tuple[Ints, ...]] | None:
         """The outcomes that policies share, and of each block the rows that hold them; None where few are shared."""
-        rows_by_block = [source.rows(start, stop) for source, start, stop in self.blocks]
+        rows_by_block = [source.outcome_rows(start, stop) for source, start, stop in self.blocks]
         rows = [some for some in rows_by_block if some is not None]
         shared = SharedOutcomes.from_rows(np.concatenate(rows, axis=1)) if len(rows) == len(rows_by_block) else None
         if shared is None or 2 * len(shared[0]) > self.policies * len(self):
@@ -193,12 +193,12 @@ class Chunk:
         return shared[0], tuple(np.split(shared[1], np.searchsorted(shared[0].example, ends)))
 
     @property
-    def shared(self) -> SharedOutcomes | None:
+    def shared_outcomes(self) -> SharedOutcomes | None:
         """The outcomes that policies share on the examples; None where few are shared."""
         return None if self._shared_outcomes_and_rows is None else self._shared_outcomes_and_rows[0]
 
     @cached_property
-    def as_examples(self) -> Chunk:
+    def shared_outcomes_as_chunk(self) -> Chunk:
         """A chunk of one policy, whose examples are the shared outcomes of this one."""
         if self._shared_outcomes_and_rows is None:
             raise ValueError("the policies share no outcomes")
@@ -206,13 +206,15 @@ class Chunk:
         gold = None if self.gold is None else self.gold[ways.example]
         pairs = zip(self.blocks, rows, strict=True)
         return Chunk(self.unit[ways.example], gold, 1, tuple(
-            (_SharedBlock(source, rows_or_slice(some), len(some)), 0, len(some)) for (source, _, _), some in pairs
+            (_OnePolicyBlock(source, rows_or_slice(some), len(some)), 0, len(some)) for (source, _, _), some in pairs
         ), self.recent, (self, ways))  # fmt: skip
 
     def values(self, key: Key, policies: Ints) -> Floats:
         """A column, or a label's predicted shares, of some policies in ascending order, (policies, E)."""
-        if self.shared is not None:
-            return self.as_examples.values(key, np.zeros(1, np.int64))[0][self.shared.outcome_of_each_example(policies)]
+        if self.shared_outcomes is not None:
+            return self.shared_outcomes_as_chunk.values(key, np.zeros(1, np.int64))[0][
+                self.shared_outcomes.outcome_of_each_example(policies)
+            ]
         if self.whole is None:
             return self._read_values(key, policies)
         if (id(self), key) not in self.recent:

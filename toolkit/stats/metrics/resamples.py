@@ -159,7 +159,7 @@ class Resamples:
             self._held[chunk] = _pack_counts(out)
         return out
 
-    def count_blocks(self) -> Iterator[Counts]:
+    def blocks_of_counts(self) -> Iterator[Counts]:
         """Yields how often each unit is drawn, (up to 256 resamples, units), a block of resamples at a time."""
         for row, start in enumerate(range(0, self.resamples, COUNT_ROWS)):
             out = np.empty((min(COUNT_ROWS, self.resamples - start), self.units), np.uint8)

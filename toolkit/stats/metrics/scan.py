@@ -63,7 +63,11 @@ class Units:
     @cached_property
     def shares_outcomes(self) -> bool:
         """Whether every example is a unit, all count alike, and policies share outcomes on some."""
-        return self.plain and self.weight is None and any(chunk.shared is not None for chunk in self._store.chunks)
+        return (
+            self.plain
+            and self.weight is None
+            and any(chunk.shared_outcomes is not None for chunk in self._store.chunks)
+        )
 
     @property
     def policies(self) -> int:
@@ -195,7 +199,7 @@ class Scan:
     integer: NDArray[np.bool_]  # (S,) only integers, whose sums are exact
 
     def join_scan(self, other: Scan) -> Scan:
-        """The facts of both, those of the `other` scan behind."""
+        """A scan with the facts of this one, and behind them those of the `other`."""
         names = "total", "count", "reach", "constant", "binary", "integer"
         index = self.index | {one: place + len(self.statistics) for one, place in other.index.items()}
         arrays = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in names}
@@ -274,7 +278,7 @@ def _scan_shared(units: Units, ordered: Sequence[Statistic], facts: StatisticFac
         for policy, _ in alike[kind, key, label]:
             on[row, policy] = number[Statistic(kind, key, policy, label)]
     for place, chunk in enumerate(units.examples_by_chunk):
-        ways = chunk.shared
+        ways = chunk.shared_outcomes
         for start in range(0, 0 if ways is None else len(names), HASHED_ROWS):
             cut = slice(start, start + HASHED_ROWS)
             if ways is not None:

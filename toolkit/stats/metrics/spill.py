@@ -86,9 +86,9 @@ class TableStore:
         array, shape = _smallest_form(values), (values.shape[0], values.shape[1])
         if isinstance(array, float):
             return SpilledTable(None, np.dtype(np.float64), shape, value=array)
-        return self.store_again(SpilledTable(array, array.dtype, shape))
+        return self.adopt_table(SpilledTable(array, array.dtype, shape))
 
-    def store_again(self, table: SpilledTable) -> SpilledTable:
+    def adopt_table(self, table: SpilledTable) -> SpilledTable:
         """Store a table that came from another process. ThinkbackError where the temporary file cannot be written."""
         array = table.array
         if array is None:
