@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from replay.studies.buzz.acts import contrast
-from replay.studies.buzz.figures import FIGURES
+from replay.studies.buzz.figures import FIGURES, MOST_PANELS
 from replay.studies.buzz.further_tables import COSTS, SETTINGS
 from replay.studies.buzz.published import WORK
 from replay.studies.buzz.systems import CHECKED, DIRECT, PREFIXES, SEARCH, TEXT_METHODS, split_pool_name
@@ -428,6 +428,8 @@ def test_it_is_saved_as_other_studies_are(found: StudyReport, tmp_path: Path) ->
     for figure in ("figure_1", "frontier", "by_deviation", "deviation", "acts", "calibration", "parts"):
         assert {f"{figure}.pdf", f"{figure}.svg", f"{figure}.png"} <= names, figure
     assert {"report.md", "report.tex", "run.json", "notes.json", "cases.csv"} <= names
+    drawn = f"{MOST_PANELS} of {len(cells(found, 'timing', 'method'))}"
+    assert sum(drawn in line for line in found.lead) == 1
 
 
 def test_figure_1_has_the_words_the_claims_and_the_error(found: StudyReport) -> None:

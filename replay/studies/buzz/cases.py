@@ -72,7 +72,7 @@ def choose_cases(
     ):  # fmt: skip
         of = (acts.false_alarm if kind == ALARM else acts.finds) >= 0
         if not mask.any():
-            missing.append(remark(_NO_CASE, f"figure 1: no text where {kind}"))
+            missing.append(remark(_NO_CASE, f"figure 1: the log has no text of the case `{kind}`"))
             continue
         at = int(np.flatnonzero(mask)[np.argmin(np.where(mask, rank, np.inf)[mask])])
         share = mean_cell(np.where(of, mask, np.nan), texts.unit, settings)

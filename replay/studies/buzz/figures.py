@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LOOKS = {"supported": (NAVY, "o"), "refuted": (ORANGE, "X"), "not_enough": (SKY, "s")}
-_MOST_PANELS = 6
+MOST_PANELS = 6
+"""Methods that figures of acts draw at the most, the main one first."""
 _WORD, _LONGEST_WORD = 5.5, 16
 """Points of the words of a text and of its claims, and the most signs of a word."""
 _TEXTS_NOTE = (
@@ -151,12 +152,12 @@ def _trade_panels(study: BuzzStudy) -> list[DetectionPanel]:
             acts = study.acts(one.name)
             means = study.means({"alarms": acts.false_alarm, "finds": acts.finds})
             beside += _trade(_title(study, one), means["alarms"], means["finds"])
-    return [DetectionPanel(name, values, beside[:_MOST_PANELS]) for name, values in panels.items() if values]
+    return [DetectionPanel(name, values, beside[:MOST_PANELS]) for name, values in panels.items() if values]
 
 
 def _drawn_methods(study: BuzzStudy) -> list[Variant]:
     """The methods with panels or lines of their own, the main one first."""
-    return sorted(timed_methods(study), key=lambda one: one.name != study.systems.main.name)[:_MOST_PANELS]
+    return sorted(timed_methods(study), key=lambda one: one.name != study.systems.main.name)[:MOST_PANELS]
 
 
 def _title(study: BuzzStudy, one: Variant) -> str:

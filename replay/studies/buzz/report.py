@@ -7,8 +7,8 @@ from typing import Any
 
 from replay.runs.saved.provenance import software_versions
 from replay.studies.buzz.cases import cases_csv, cases_markdown
-from replay.studies.buzz.figures import FIGURES
-from replay.studies.buzz.further_tables import SHEETS, captions_of
+from replay.studies.buzz.figures import FIGURES, MOST_PANELS
+from replay.studies.buzz.further_tables import SHEETS, captions_of, timed_methods
 from replay.studies.buzz.published import WORK
 from replay.studies.buzz.study import BuzzSetting, BuzzStudy, study_log
 from replay.studies.buzz.verdicts import VERDICTS, findings
@@ -82,7 +82,7 @@ def _report_of(studies: Sequence[BuzzStudy], name: str, width: float) -> StudyRe
     words["What was measured"] = merge_notes(studies, _measured_on_lines)
     for study in studies:
         words[f"Verdicts, {study.dataset}"] = [f"{one.sentence()}." for one in findings(study)]
-    undone = merge_notes(studies, lambda study: (remark(UNSERVED, line) for line in study.missing_lines()))
+    undone = merge_notes(studies, lambda study: (remark(UNSERVED, line) for line in _undone_lines(study)))
     undone += [why for study in studies for why in undrawn_reasons(FIGURES, study, drawable(FIGURES, study))]
     words[UNDONE] = undone
     cases = [(study.dataset, study.cases) for study in studies]
@@ -102,6 +102,15 @@ def _report_of(studies: Sequence[BuzzStudy], name: str, width: float) -> StudyRe
         simulated=simulated,
         parts=studies,
     )
+
+
+def _undone_lines(study: BuzzStudy) -> Iterator[str]:
+    """Says what the log lacks, and which methods figures leave out."""
+    yield from study.missing_lines()
+    timed = len(timed_methods(study)) if study.run.result is not None else 0
+    if timed > MOST_PANELS:
+        some = f"{MOST_PANELS} of {timed} methods"
+        yield f"figures `acts`, `deviation` and `by_deviation` draw {some}; table `timing` has all"
 
 
 def _left_out(study: BuzzStudy) -> Iterator[tuple[str, dict[str, str]]]:
