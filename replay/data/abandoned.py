@@ -77,7 +77,7 @@ def with_abandoned(pool: LoggedPool, cut: LoggedPool, abandoned: np.ndarray) -> 
         credit=np.where(abandoned, cut.credit, pool.credit),
         signals=merge_columns(pool.signals, cut.signals),
         features=merge_columns(pool.features, cut.features),
-        shared=None if pool.shared is None else pool.shared.without(abandoned),
+        shared=None if pool.shared is None else pool.shared.with_calls_apart(abandoned),
     )
 
 

@@ -35,7 +35,7 @@ class Scores:
     lacking: Mapping[str, np.ndarray] = field(default_factory=dict)  # SCORE_COSTS that some call lacks: bool (E, T)
 
     @cached_property
-    def is_listwise(self) -> np.ndarray:
+    def listwise_mask(self) -> np.ndarray:
         """Examples whose traces were ranked against each other in one call: bool (E,)."""
         return np.any(self.candidates > 0, axis=1)
 
@@ -121,12 +121,12 @@ class LoggedPool:
     def filled_scores(self, verifier: str, unscored: UnscoredTreatment) -> np.ndarray:
         """Scores of a verifier (E, T), with the score that `unscored` gives to each valid trace that has none."""
         scores = self.scores[verifier]
-        return np.where(self.code >= 0, unscored.fill_scores(scores.score, ~scores.is_listwise), scores.score)
+        return np.where(self.code >= 0, unscored.fill_scores(scores.score, ~scores.listwise_mask), scores.score)
 
     def unscored_by(self, verifier: str) -> np.ndarray:
         """Mask (E, T) of the valid traces that a verifier, if it scores one trace a call, did not score."""
         scores = self.scores[verifier]
-        return (self.code >= 0) & np.isnan(scores.score) & ~scores.is_listwise[:, None]
+        return (self.code >= 0) & np.isnan(scores.score) & ~scores.listwise_mask[:, None]
 
     @cached_property
     def vocabulary_number_of_code(self) -> np.ndarray:

@@ -13,7 +13,7 @@ TEST = "split = 'test'"
 """The condition of the examples of the test split, which nothing was trained on."""
 
 
-def has_test(split: pl.Series | None) -> bool:
+def has_test_and_other_splits(split: pl.Series | None) -> bool:
     """Whether a log has both examples of the split `test` and examples of another split."""
     return split is not None and bool(split.eq("test").any()) and split.drop_nulls().n_unique() > 1
 
@@ -53,7 +53,7 @@ def report_condition(log: Log, dev: str | None = None) -> str | None:
     Examples of `dev`, which are learnt from, are never among them.
     """
     split = collect(log.scan("examples", ["split"]).select("split"), log)["split"]
-    conditions = [TEST] if has_test(split) else []
+    conditions = [TEST] if has_test_and_other_splits(split) else []
     return " AND ".join(conditions if dev is None else [*conditions, excluding(None, dev)]) or None
 
 

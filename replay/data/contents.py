@@ -193,7 +193,7 @@ class LogFact:
     known: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def __call__(self, *names: Any) -> Any:
-        """The fact about some names."""
+        """The fact of the log about some names."""
         if names not in self.known:
             self.known[names] = self.read(*names)
         return self.known[names]

@@ -90,7 +90,7 @@ def fold_of_each_example(log: Log, verifiers: Iterable[str]) -> pl.DataFrame:
     return collect(folds.unique(), log).sort(list(schema))
 
 
-def fold_counts(log: Log, verifiers: Iterable[str]) -> dict[str, int]:
+def unseen_folds(log: Log, verifiers: Iterable[str]) -> dict[str, int]:
     """Example -> the fold whose models, of all these verifiers, have not seen it. ThinkbackError where folds differ."""
     folds = fold_of_each_example(log, verifiers)
     clashes = folds.group_by("example_id").agg(pl.col("fold").n_unique(), pl.col("verifier")).filter(pl.col("fold") > 1)

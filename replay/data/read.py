@@ -186,7 +186,7 @@ def _read_traces(
         pl.col(request.measure or "correct").cast(pl.Float64).alias("judged"),
         pl.when(pl.col("action") == "solve").then(0).otherwise(pl.col("reads").fill_null(1)).alias("reads"),
         *(pl.col(c).cast(pl.Float64) for c in ("credit", *TRACE_COSTS[2:], *sorted(request.needs.trace_columns))),
-        *(logprobs.list.tail(k).list.sum().alias(suffix_name(k)) for k in sorted(request.needs.suffixes)),
+        *(logprobs.list.tail(k).list.sum().alias(suffix_signal_name(k)) for k in sorted(request.needs.suffixes)),
     )
 
 
@@ -221,7 +221,7 @@ def _add_slice_names(frame: pl.DataFrame, needs: Needs) -> pl.DataFrame:
     return pl.concat(parts).sort("slice", "e", "sample_index")
 
 
-def suffix_name(tokens: int) -> str:
+def suffix_signal_name(tokens: int) -> str:
     """The name in `LoggedPool.signals` of the summed log-probability of the last `tokens` tokens."""
     return f"last {tokens}"
 
@@ -296,7 +296,7 @@ def _read_pool_arrays(
     row, column = traces["e"].to_numpy(), traces["s"].to_numpy()
     shape = (examples, int(column.max(initial=0)) + 1)
     costs = TRACE_COSTS + (("price",) if request.prices else ())
-    signals = [*sorted(request.needs.trace_columns), *(suffix_name(k) for k in sorted(request.needs.suffixes))]
+    signals = [*sorted(request.needs.trace_columns), *(suffix_signal_name(k) for k in sorted(request.needs.suffixes))]
     judged = _column_by_example_and_sample(traces, "judged", shape)
     if request.measure is not None and ((judged < 0) | (judged > 1)).any():
         raise InvalidError(f"measure `{request.measure}` of traces has values outside 0 to 1")

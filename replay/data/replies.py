@@ -30,8 +30,8 @@ class SharedCosts:
         np.put_along_axis(out, order, same, axis=1)
         return out
 
-    def without(self, apart: np.ndarray) -> SharedCosts:
-        """The same where the traces `apart` (E, T) are calls of their own, which share nothing."""
+    def with_calls_apart(self, apart: np.ndarray) -> SharedCosts:
+        """The costs where the traces `apart` (E, T) are calls of their own, which share nothing."""
         traces = self.reply.shape[1]
         return replace(self, reply=np.where(apart, traces + np.arange(traces), self.reply))
 

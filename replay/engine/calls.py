@@ -116,7 +116,7 @@ class CallSegment:
     reveals: RevealedSteps | None = None
 
     @property
-    def side_by_side(self) -> bool:
+    def is_side_by_side(self) -> bool:
         """Whether several traces are generated at a time."""
         return self.ends is not None and self.place is not None and self.count is not None
 
@@ -317,7 +317,7 @@ def _segment_cost(block: LogBlock, segment: CallSegment, known: Calls) -> np.nda
                 costs[:, AT[GENERATED.get(cost, cost)]] -= weigh_by_probability(repeats, part).sum(axis=1)
         if (waits := key.side_by_side_seconds(block)) is not None:
             seconds = weigh_by_probability(apart, waits)
-            if segment.side_by_side:
+            if segment.is_side_by_side:
                 waited = waited + seconds
             else:
                 costs[:, AT["latency_s"]] += seconds.sum(axis=1)

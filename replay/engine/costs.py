@@ -140,7 +140,7 @@ class ScoreCalls(CallKey):
 
     def expected_costs(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         scores = block.pools[self.slice].scores[str(self.verifier)]
-        yield AT["verifications"], np.where(scores.is_listwise, (paid > 0).any(axis=1), paid.sum(axis=1))
+        yield AT["verifications"], np.where(scores.listwise_mask, (paid > 0).any(axis=1), paid.sum(axis=1))
         for column, values in verification_costs(scores.costs):
             yield column, weigh_by_probability(paid, values).sum(axis=1)
 

@@ -109,7 +109,7 @@ def partial_reason_numbers(
     if (nulls := how.stop.undecidable_steps(trajectory.stop_prefix)) is not None:
         reason[(nulls & (np.arange(nulls.shape[1]) < step[:, None])).any(axis=1)] = NULL
     if trajectory.abandonment is not None:
-        generated = trajectory.paid_traces(step)
+        generated = trajectory.n_paid(step)
         for lacking, why in (
             (trajectory.abandonment.unchecked, UNCHECKED),
             (trajectory.abandonment.uncounted, UNCOUNTED),
@@ -158,7 +158,7 @@ def makes_listwise_call(trajectory: Trajectory, how: StopConditions) -> np.ndarr
 
 def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> CallSegment:
     """The calls that a policy had paid when its walk ended at `step` (E,)."""
-    walk, generated = trajectory.walk, trajectory.paid_traces(step)
+    walk, generated = trajectory.walk, trajectory.n_paid(step)
     traces = trajectory.is_among_first(trajectory.place, generated)
     calls: dict[CallKey, CallMask] = {TraceCalls(walk.pool): certain_calls(traces.astype(float))}
     if walk.verifier is not None and trajectory.scores is not None:
@@ -214,7 +214,7 @@ def _paid_verifications(trajectory: Trajectory, step: np.ndarray, outcome: Outco
     verified = first.astype(float) * trajectory.is_verifiable
     scores, verifications = trajectory.scores, outcome.cost("verifications")
     if trajectory.abandonment is not None:
-        checked = trajectory.generated_among(trajectory.abandonment.checked, trajectory.paid_traces(step))
+        checked = trajectory.generated_among(trajectory.abandonment.checked, trajectory.n_paid(step))
         verifications = verifications - checked.sum(axis=1)
     if scores is not None and trajectory.listwise.any():
         called = trajectory.listwise & (verifications > 0)

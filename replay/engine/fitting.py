@@ -31,7 +31,7 @@ def fit_prior(pool: LoggedPool, verifier: str, features: tuple[str, ...], prior:
             f"`prior.on` ({prior.on}) has {len(scores)} valid traces with a score and all features; "
             f"at least {FEWEST} are needed"
         )
-    return replace(prior, fit=MODELS[prior.model](values, scores), left_out=_null_rows(pool, verifier, features))
+    return replace(prior, fit=MODELS[prior.model](values, scores), left_out=_count_null_rows(pool, verifier, features))
 
 
 def _development_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -41,7 +41,7 @@ def _development_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]
     return columns[known], pool.scores[verifier].score[known]
 
 
-def _null_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]) -> NullRows:
+def _count_null_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]) -> NullRows:
     """How many traces `_development_rows` leaves out because a feature is null."""
     null = {name: pool.scored_by(verifier) & np.isnan(pool.features[name]) for name in features}
     lost = np.any(list(null.values()), axis=0)  # (E, T)

@@ -29,7 +29,7 @@ PEOPLE = frozenset({"length", "human_position", "human_correct", "human_position
 
 def last_positions(trajectory: Trajectory, step: np.ndarray) -> np.ndarray:
     """Position (E,) of the last trace drawn when a walk ends at `step` (E,); NaN where none was drawn."""
-    drawn = trajectory.paid_traces(step)
+    drawn = trajectory.n_paid(step)
     sample = np.take_along_axis(trajectory.place, np.maximum(drawn - 1, 0)[:, None], axis=1)[:, 0]
     return np.where(drawn > 0, trajectory.pool.signals[POSITION][np.arange(len(step)), sample], np.nan)
 

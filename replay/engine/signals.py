@@ -17,7 +17,7 @@ import polars as pl
 from replay.data.block import LogBlock, LoggedPool
 from replay.data.contents import Contents
 from replay.data.needs import Needs, needs_of_scores
-from replay.data.read import suffix_name
+from replay.data.read import suffix_signal_name
 from replay.engine.calls import CallMask, Calls, ChosenTraces, PolicyPath, certain_calls, union_of_calls
 from replay.engine.costs import CallKey, ScoreCalls, TraceCalls
 from replay.engine.mixing import most_probable_answer
@@ -93,12 +93,12 @@ class _VerifierInput(GateInput, source="verifier"):
             here = np.flatnonzero((chosen.slice == number) & (chosen.sample < pool.size))
             mask[here, chosen.sample[here]] = 1.0
             score = np.where(mask > 0, scores.score, np.nan)
-            if scores.is_listwise.any():
+            if scores.listwise_mask.any():
                 traces = paid.get(TraceCalls(name))
                 generated = np.zeros(score.shape, dtype=bool) if traces is None else traces.among > 0
                 fits = scores.listwise_call_saw(generated, pool.code >= 0)
-                score[scores.is_listwise & ~fits] = np.nan
-                ranked = (scores.is_listwise & fits)[:, None] & mask.any(axis=1, keepdims=True)
+                score[scores.listwise_mask & ~fits] = np.nan
+                ranked = (scores.listwise_mask & fits)[:, None] & mask.any(axis=1, keepdims=True)
                 mask = np.where(ranked, ~np.isnan(scores.score), mask)
             known = ~np.isnan(score)
             row, column = np.nonzero(known)
@@ -249,7 +249,7 @@ def _vote_share(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     ((walk, step),) = path.outcome.runs
     trajectory = walk_block(block, walk)
     pool = trajectory.pool
-    seen = trajectory.is_among_first(trajectory.place, trajectory.paid_traces(step))
+    seen = trajectory.is_among_first(trajectory.place, trajectory.n_paid(step))
     nulls, word = seen & trajectory.counts_as_null_vote, most_probable_answer(path.outcome)
     voting, voted = (seen & (pool.code >= 0)) | nulls, pool.with_answers_from(walk.answers_as).word
     if walk.answers_as is not None:
@@ -274,7 +274,7 @@ def _score_margin(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray
 
 
 def _suffix_logprob(block: LogBlock, path: PolicyPath, tokens: Parameter) -> np.ndarray:
-    return _chosen_trace_signal(block, path, suffix_name(int(tokens or 0)))
+    return _chosen_trace_signal(block, path, suffix_signal_name(int(tokens or 0)))
 
 
 def _cost_signal(name: str) -> Callable[[LogBlock, PolicyPath, Parameter], np.ndarray]:

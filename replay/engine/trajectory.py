@@ -65,7 +65,7 @@ class Walk:
         return None if self.abandon is None else abandoned_slice_name(self.pool, self.abandon.tokens)
 
     @property
-    def voting_words(self) -> str:
+    def voting_text(self) -> str:
         """What a vote counts, what breaks its ties and whether nulls vote, in words; empty where all is by default."""
         column = f"votes by `{self.answers_as}`" if self.answers_as is not None else ""
         return ", ".join(filter(None, (column, self.tie.text, "no answer votes, too" if self.nulls else "")))
@@ -146,7 +146,7 @@ class Trajectory:
         """Which traces have no answer and count as votes for none, by sample index: bool (E, T)."""
         return _null_vote_mask(self.walk, self.pool, self.abandonment)
 
-    def paid_traces(self, step: np.ndarray) -> np.ndarray:
+    def n_paid(self, step: np.ndarray) -> np.ndarray:
         """How many traces (E,) are generated when the walk ends at `step` (E,)."""
         return self.costs[np.arange(len(step)), step, AT["traces"]].astype(np.int64)
 
@@ -199,7 +199,7 @@ class Trajectory:
         """A statistic after each step (E, S); the lead is that of calibrated scores, if the walk calibrates."""
         paid, revealed, calibration = self.costs[:, 1:], self.revealed, self.walk.calibration
         if name in COUNTED:
-            return _counts_from_zero(paid[..., AT[COUNTED[name]]])
+            return _counts_or_zero(paid[..., AT[COUNTED[name]]])
         if name == "completion_tokens":
             return paid[..., AT[name]]
         if name == "tokens":
@@ -250,7 +250,7 @@ def _example_values(values: pl.Series) -> np.ndarray:
     return np.array(values.cast(pl.String).to_numpy(), dtype=object)
 
 
-def _counts_from_zero(values: np.ndarray) -> np.ndarray:
+def _counts_or_zero(values: np.ndarray) -> np.ndarray:
     """Counts as int32; 0 where a count is NaN, beyond a pool's end."""
     return np.nan_to_num(values).astype(np.int32)
 
@@ -270,7 +270,7 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
     place = _generation_places(pool, keys if walk.permuted else None, walk.cap)
     voting = pool.with_answers_from(walk.answers_as)
     traces = _generated_traces(voting, scores, walk, place, keys)
-    listwise = scores.is_listwise if scores is not None else np.zeros(len(place), dtype=bool)
+    listwise = scores.listwise_mask if scores is not None else np.zeros(len(place), dtype=bool)
     steps = walk.order.walk_steps(traces.visible_part(walk.order.reads))
     looked_at = np.arange(steps.at.shape[1]) < steps.count[:, None]
     code = np.where(looked_at, np.take_along_axis(traces.code, steps.at, axis=1), -1)
@@ -295,7 +295,7 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
     if scores is not None:
         verified = walk.unscored.verified_codes(code, score)
         costs[:, 1:] += _verification_costs(scores, sample, (verified >= 0) & ~listwise[:, None])
-        missing = _first_missing(verified, score)
+        missing = _first_missing_step(verified, score)
     else:
         missing = np.full(len(code), NEVER_MISSING, dtype=np.int32)
     return Trajectory(
@@ -355,7 +355,7 @@ def _generation_statistics(revealed: RevealedTraces) -> Prefix:
 def find_abandoned(pool: LoggedPool, abandon: Abandon) -> Abandonment:
     """Which traces of a pool a policy abandons. A listwise call scores none early: it ranks whole traces."""
     scores = pool.scores[abandon.verifier]
-    alone = np.where(scores.is_listwise[:, None], np.nan, scores.score)
+    alone = np.where(scores.listwise_mask[:, None], np.nan, scores.score)
     return abandon.decide(pool.has_trace, pool.costs["completion_tokens"], alone)
 
 
@@ -367,7 +367,7 @@ def _generated_traces(
     code = np.where(there, np.take_along_axis(pool.code, place, axis=1), -1)
     score = np.full(code.shape, np.nan)
     if scores is not None:
-        read_scores = walk.unscored.fill_scores(scores.score, ~scores.is_listwise)
+        read_scores = walk.unscored.fill_scores(scores.score, ~scores.listwise_mask)
         score = np.where(code >= 0, np.take_along_axis(read_scores, place, axis=1), np.nan)
     random_keys = np.take_along_axis(keys, place, axis=1) if keys is not None and walk.order.drawn else None
     read = [np.take_along_axis(pool.features[name], place, axis=1) for name in walk.order.features]
@@ -428,7 +428,7 @@ def listwise_costs(trajectory: Trajectory) -> np.ndarray:
     return costs
 
 
-def _first_missing(verified: np.ndarray, score: np.ndarray) -> np.ndarray:
+def _first_missing_step(verified: np.ndarray, score: np.ndarray) -> np.ndarray:
     """First step (from 1) whose verification the log lacks; NEVER_MISSING where it has all.
 
     `verified` (E, S): the answers that steps verify, -1 for none.

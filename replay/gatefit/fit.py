@@ -12,7 +12,7 @@ import polars as pl
 
 from replay.data.choice import Choice, UsedRows
 from replay.data.conditions import ids_where
-from replay.data.fitted_scores import fold_counts, fold_of_each_example
+from replay.data.fitted_scores import fold_of_each_example, unseen_folds
 from replay.engine.signals import GateInput
 from replay.gatefit.data import (
     GateData,
@@ -202,7 +202,7 @@ def _folds_of_examples(at: GateSetting, data: GateData, count: int) -> np.ndarra
     """The fold (N,) of each example: that of the verifiers that are read, if they were fitted in folds; else by
     question.
     """
-    known = fold_counts(at.log, (feature.name for feature in data.features if feature.source == "verifier"))
+    known = unseen_folds(at.log, (feature.name for feature in data.features if feature.source == "verifier"))
     count = max(known.values()) + 1 if known else count
     places = zip(data.ids, data.questions, strict=True)
     return np.array([known.get(name, int(digest, 16) % count) for name, digest in places])

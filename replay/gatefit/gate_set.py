@@ -234,7 +234,7 @@ READS = {
 """Rule -> the columns of traces that it reads."""
 
 
-def zero_one_threshold(below: bool = False) -> Threshold:
+def truncation_gate(below: bool = False) -> Threshold:
     """A gate that fires where an attempt was truncated or, with `below`, where it was not."""
     return Threshold(signal="truncated", below=1.0) if below else Threshold(signal="truncated", at_least=1.0)
 
@@ -247,9 +247,9 @@ def rule_label(rule: str) -> str:
 def rule_gates(contents: Contents, fitted: GateFile | None) -> dict[str, Gate]:
     """The rules for which a log has the columns, beside the fitted gate, if there is one."""
     near = Threshold(signal="near_limit", fraction=NEAR, at_least=1.0)
-    gates: dict[str, Gate] = {TRUNCATION: zero_one_threshold(), NEAR_LIMIT: near}
+    gates: dict[str, Gate] = {TRUNCATION: truncation_gate(), NEAR_LIMIT: near}
     if fitted is not None:
-        gates[COMPLETED] = AllOf((Threshold(file=fitted), zero_one_threshold(below=True)))
+        gates[COMPLETED] = AllOf((Threshold(file=fitted), truncation_gate(below=True)))
     return {rule: gate for rule, gate in gates.items() if set(READS[rule]) <= set(contents.trace_columns)}
 
 

@@ -154,7 +154,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         return False
 
     @property
-    def top_level_only(self) -> str:
+    def top_level_text(self) -> str:
         return f"kind `{self.kind}`, whose answer is of a whole text: give it a `[[policy]]` of its own"
 
     # ---- a log ----
@@ -214,7 +214,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         return followed, cap, last
 
     def _path_with_caps(self, on: Evaluator) -> tuple[ClaimWalk, np.ndarray, np.ndarray]:
-        """What it follows and pays, the cap of each claim in the stream (G,), and that of revisions (E,)."""
+        """What the policy follows and pays, the cap of each claim in the stream (G,), and that of revisions (E,)."""
 
         confidence = np.full(len(on.block.examples), self.confidence)
         return on.compute_once(("way", self.cache_key), lambda: self._path_from_confidence(on, confidence))
@@ -302,7 +302,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         return outcome
 
     def _buzz_position(self, block: LogBlock, way: ClaimWalk) -> np.ndarray:
-        """The words (E,) at which it acts, NaN where it does not: those of the round, and those heard meanwhile."""
+        """The number of words (E,) at which the policy acts, NaN where it does not: of the round, and since."""
         checks = way.checks
         position = _values_at_rows(checks.rows.numbers("position"), way.buzz)
         if self.words_per_second is None:
@@ -334,7 +334,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         any_revision = np.bincount(claims.example[claims.stage == REVISION], minlength=checks.examples) > 0
         reached &= any_revision | (np.isfinite(last) & (last > 0))
         met = (way.run > 0) & claims.named & ((claims.stage == STREAM) | reached[claims.example])
-        open_claim = met & self._has_open_end(way) & (way.logged_end_of_claims <= at[claims.example])
+        open_claim = met & self._has_open_end(way) & (way.logged_end_times <= at[claims.example])
         few = self._lacks_stream_claims(way, cap) | self._lacks_revision_claims(way, last, reached)
         stream = claims.named & (claims.stage == STREAM)
         final, logged = way.last_row_of_claim, claims.row + claims.rounds - 1
@@ -362,7 +362,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         if not by_unit:
             return (named < float(self.max_claims)) & ~says & ~way.buzzes_in_stream  # type: ignore[arg-type]
         end = np.zeros(size, np.int64)
-        np.maximum.at(end, group, way.logged_end_of_claims)
+        np.maximum.at(end, group, way.logged_end_times)
         few = stream & (named[group] < cap) & ~says[group] & (end[group] < way.buzz_time[claims.example])
         return checks.count_by_example(few) > 0
 
@@ -378,7 +378,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
     def _outcome_columns(
         self, block: LogBlock, way: ClaimWalk, position: np.ndarray, gold: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """Its own columns of outcomes (E,), NaN where there is no value."""
+        """The policy's own columns of outcomes (E,), NaN where there is no value."""
         checks, buzzed = way.checks, way.buzz >= 0
         matches = checks.claim_column("matches_error")
         named = _values_at_rows(matches, _values_at_rows(checks.claim_of_row, way.buzz, -1))
@@ -426,13 +426,13 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         }.get(ending, ending)
 
     def paid_rows(self, on: Evaluator) -> pl.DataFrame:
-        """The rounds that it paid, and whether it acts on each: `buzz`."""
+        """The rounds that the policy paid, and whether it acts on each: `buzz`."""
         way, _, _ = self._path_with_caps(on)
         rows = np.flatnonzero(way.paid)
         return pl.DataFrame({"row": rows, "buzz": np.isin(rows, way.buzz[way.buzz >= 0])})
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[ExplanationStage]:
-        """The rounds that it paid, in their order, and the text on one line with them, its buzz and the error."""
+        """The rounds that the policy paid, in order, and the text on one line with them, its buzz and the error."""
         way, _, _ = self._path_with_caps(on)
         checks = way.checks
         rows = np.flatnonzero(way.paid)
@@ -452,14 +452,14 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         )
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
-        """What its numbers rest on."""
+        """What the policy's numbers rest on."""
         if self.max_claims is not None:
             yield Remark(LATER_CLAIMS, str(self.pool))
         if self.to_end:
             way, _, _ = self._path_with_caps(Evaluator(block, [self]))
             claims = way.checks.claims
             behind = (way.run > 0) & claims.named & (claims.stage == STREAM) & (way.buzz >= 0)[claims.example]
-            behind &= self._has_open_end(way) & (way.logged_end_of_claims > way.buzz_time[claims.example])
+            behind &= self._has_open_end(way) & (way.logged_end_times > way.buzz_time[claims.example])
             if behind.any():
                 yield Remark(SHORT_AFTER, self.name, len(np.unique(claims.example[behind])))
 

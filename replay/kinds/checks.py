@@ -157,7 +157,7 @@ class Checks:
         return self.rank_in_group(self.claim_unit, self.claims.named)
 
     def count_by_example(self, claims: np.ndarray) -> np.ndarray:
-        """ClaimRows (G,) bool by example (E,)."""
+        """How many claims of a mask (G,) each example has, (E,)."""
         return np.bincount(self.claims.example[claims], minlength=self.examples)
 
     @cached_property
@@ -215,7 +215,7 @@ class ClaimWalk:
         return (self.buzz >= 0) & (stage[self.buzz] == STREAM) if len(stage) else np.zeros(len(self.buzz), bool)
 
     @property
-    def logged_end_of_claims(self) -> np.ndarray:
+    def logged_end_times(self) -> np.ndarray:
         """The time of the last logged row of each claim (G,)."""
         claims = self.checks.claims
         return self.checks.time_order[claims.row + claims.rounds - 1]

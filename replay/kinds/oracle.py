@@ -392,8 +392,8 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         return self.oracle_rule.single and not self.expected
 
     @property
-    def mean_over(self) -> str:
-        return "all orders" if self.expected else super().mean_over
+    def mean_over_text(self) -> str:
+        return "all orders" if self.expected else super().mean_over_text
 
     @property
     def pool_drawn_from(self) -> str:
@@ -404,9 +404,9 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         return ExampleRanking(float(self.rate or 0.0), self._gain_over_base) if self.oracle_rule.sees_all else None
 
     @property
-    def top_level_only(self) -> str:
+    def top_level_text(self) -> str:
         ranks = f"an oracle of rule `{self.rule}`, which chooses among all examples of a run"
-        return super().top_level_only or (ranks if self.oracle_rule.sees_all else "")
+        return super().top_level_text or (ranks if self.oracle_rule.sees_all else "")
 
     # ---- a log ----
 
@@ -465,7 +465,7 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         return correctness_gain(on.block, base, then)
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[ExplanationStage]:
-        """Every trace that it looks at; or both policies that it mixes, and what the second gains."""
+        """Every trace that the oracle looks at; or both policies that it mixes, and what the second gains."""
         if self.max_traces is not None:
             yield _stage_of_drawn_traces(on.block, self.name, on.block.pools[self.of[0]], self.max_traces)
             return

@@ -121,7 +121,7 @@ class Retrieve(RoundRanking, Policy, kind="retrieve", table=TABLE, answers=False
         return self.is_rewarded(self._read_rounds(on), self._read_frontiers(on))
 
     def _document_sort_keys(self, on: Evaluator, factor: np.ndarray) -> np.ndarray:
-        """What puts documents in order (D,), ascending."""
+        """The sort keys (D,) of documents, ascending."""
         return self.sort_keys(self._read_rounds(on), factor, self.negative)
 
     def _paid_rounds_and_endings(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
@@ -217,7 +217,7 @@ class Retrieve(RoundRanking, Policy, kind="retrieve", table=TABLE, answers=False
         )
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[ExplanationStage]:
-        """Hop by hop the rounds that it reads, then the documents that it ranks first."""
+        """Hop by hop the rounds that the policy reads, then the documents that it ranks first."""
         rounds, (paid, ending) = self._read_rounds(on), self._paid_rounds_and_endings(on)
         ranked, of_rounds = self._document_ranks(on, paid), self.paid_rows(on)
         answers = rounds.answer_score_sums if self.weights else rounds.answer_counts
@@ -267,7 +267,7 @@ class Retrieve(RoundRanking, Policy, kind="retrieve", table=TABLE, answers=False
         return frame.drop("number", "code", "of")
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
-        """What its numbers rest on."""
+        """What the policy's numbers rest on."""
         rows, pool = block.tables[TABLE, str(self.pool)], str(self.pool)
         if not self.explored:
             yield Remark(UNKNOWN, pool)

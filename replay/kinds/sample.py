@@ -145,7 +145,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
 
     @property
     def rules_by_label(self) -> dict[str, StopRule | Select | Order]:
-        """Its stop, select and order, by their names in messages."""
+        """The policy's stop, select and order, by their names in messages."""
         stop, select, order = f"stop `{self.stop.name}`", f"select `{self.select}`", f"order `{self.order}`"
         return {stop: self.stop, select: self.select_rule, order: self.order_rule}
 
@@ -172,7 +172,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return self.orders is None and not self.expected
 
     @property
-    def first_attempt(self) -> str | None:
+    def first_attempt_pool(self) -> str | None:
         plain = self.max_traces == 1 and self.select_rule.one_trace and not self.expected and self.abandon is None
         return self.pool if plain else None
 
@@ -187,7 +187,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return self.max_traces == WHOLE_POOL
 
     @property
-    def mean_over(self) -> str:
+    def mean_over_text(self) -> str:
         if self.over_orders:
             return "all orders"
         return f"{self.orders} orders" if self.orders is not None else ""
@@ -214,8 +214,8 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return {} if self.pool in contents.ordered_pools else {str(self.pool): self.max_traces}
 
     @property
-    def top_level_only(self) -> str:
-        return super().top_level_only or "`conformal`, which belongs to the whole policy" * (self.conformal is not None)
+    def top_level_text(self) -> str:
+        return super().top_level_text or "`conformal`, which belongs to the whole policy" * (self.conformal is not None)
 
     @property
     def answers_from_samples(self) -> bool:
@@ -513,13 +513,13 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             yield from _unknown_seconds(block, str(self.pool), self.abandon, self._drawable_traces(block))
 
     def payable_verifications(self, block: LogBlock) -> Iterator[PayableVerifications]:
-        """The verifications that it may pay within its cap: of valid traces, and of traces that it may abandon."""
+        """The verifications that the policy may pay within its cap: of valid traces, and of those it may abandon."""
         verifier = self.verifier if self.makes_verifications else None
         pool, within = block.pools[str(self.pool)], self._drawable_traces(block)
         yield from _payable_verifications(pool, within, verifier, self.unscored, self.abandon)
 
     def _drawable_traces(self, block: LogBlock) -> np.ndarray:
-        """Mask (E, T) of the traces that it may draw within its cap; random orders may draw any of the pool."""
+        """Mask (E, T) of the traces that the policy may draw within its cap; random orders may draw any of the pool."""
         there = block.pools[str(self.pool)].has_trace
         whole = self.orders is not None or self.over_orders
         return there if whole else there & (np.arange(there.shape[1]) < self.max_traces)
@@ -552,7 +552,7 @@ def first_attempt_policy(name: str, pool: str, against: str | None = None) -> Sa
 EVERY = "every example"
 
 
-def vote_on_every_example(pool: str | None) -> Sample:
+def coverage_policy(pool: str | None) -> Sample:
     """The policy, named `EVERY`, of each example's first trace, which covers every example that has a trace.
 
     Beside it, a run counts the nine tenths that a policy must serve of all examples asked about, not just of those that

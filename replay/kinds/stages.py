@@ -174,7 +174,7 @@ def step_stages(
         yield _winner_stage(block, name, walk, exact)
         walk, title = replace(walk, order=RandomOrder()), f"{title}, one order of all"
     title += f", select `{select.name}`" if select.is_checked_by_run else ""
-    title += f", {how_voted}" if (how_voted := walk.voting_words) else ""
+    title += f", {how_voted}" if (how_voted := walk.voting_text) else ""
     yield _step_stage(block, title, walk_block(block, walk), how, select)
 
 
@@ -182,7 +182,7 @@ def _step_stage(
     block: LogBlock, title: str, trajectory: Trajectory, how: StopConditions, select: Select
 ) -> ExplanationStage:
     rows = _step_table(block, trajectory, how, select)
-    seen = trajectory.place[0, : int(trajectory.paid_traces(find_stops(trajectory, how).step)[0])] if len(rows) else ()
+    seen = trajectory.place[0, : int(trajectory.n_paid(find_stops(trajectory, how).step)[0])] if len(rows) else ()
     return ExplanationStage(title, rows, traces=tuple((trajectory.walk.pool, int(sample)) for sample in seen))
 
 
@@ -249,7 +249,7 @@ def pool_stages(
     by_answer = rows.drop_nulls("answer").group_by("answer", maintain_order=True)
     winners = by_answer.agg(pl.len().alias("votes"), pl.col("correct").mean(), pl.col("probability").sum())
     title = f"`{name}`, {traces_drawn} of {counted(size, 'trace')} over all orders"
-    title += f", {how_voted}" if (how_voted := trajectory.walk.voting_words) else ""
+    title += f", {how_voted}" if (how_voted := trajectory.walk.voting_text) else ""
     if VOTES in select.reads:
         nothing = max(0.0, 1 - float(winners["probability"].sum()))
         ending = f"no answer: {100 * nothing:.3g} %" if nothing > ROUNDING else ""
@@ -297,7 +297,7 @@ def abandon_stage(block: LogBlock, name: str, walk: Walk, how: StopConditions, w
         raise ValueError("the walk abandons no trace")
     trajectory, pool = walk_block(block, walk), block.pools[walk.pool]
     abandonment, size = find_abandoned(pool, abandon), int(pool.size[0])
-    generated = int(trajectory.paid_traces(find_stops(trajectory, how).step)[0])
+    generated = int(trajectory.n_paid(find_stops(trajectory, how).step)[0])
     sample = np.arange(size) if whole else trajectory.place[0, :generated]
     unknown = (abandonment.uncounted | abandonment.unchecked)[0, sample]
     abandoned = abandonment.abandoned[0, sample] & ~unknown

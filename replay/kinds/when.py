@@ -85,7 +85,7 @@ class When(Policy, kind="when", inner=("base", "then")):
 
     @property
     def flip_baseline_name(self) -> str:
-        return self.against or self.base.first_attempt or self.base.name
+        return self.against or self.base.first_attempt_pool or self.base.name
 
     @property
     def gate_files_with_reuse(self) -> tuple[tuple[GateFile, bool], ...]:
@@ -128,7 +128,7 @@ class When(Policy, kind="when", inner=("base", "then")):
 
     def _check_file(self, gate: GateFile, contents: Contents) -> None:
         """Raise unless a gate file was fitted for the first traces of the base's pool, and for the action of `then`."""
-        base = self.base.first_attempt
+        base = self.base.first_attempt_pool
         if base is None:
             raise MismatchError(
                 f"gate file `{gate.path}` was fitted on first attempts; its base takes "
@@ -174,7 +174,7 @@ class When(Policy, kind="when", inner=("base", "then")):
     # ---- a block ----
 
     def gated_parts(self, on: Evaluator) -> _GatedPolicyParts:
-        """The parts that it shares with policies that differ in thresholds alone."""
+        """The parts that the policy shares with those that differ in thresholds alone."""
         key = ("gated", self.base.cache_key, self.gate.key_without_thresholds(), self.then.cache_key)
         return on.compute_once(key, lambda: self._evaluate_parts(on))
 

@@ -217,7 +217,7 @@ def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> Fitt
         places=material.layer_token_places,
         models=tuple(of_place[-1] for of_place in fits),
         fold_models=tuple(tuple(of_place[:-1]) for of_place in fits),
-        scores=_score_rows(material, table, folds, seconds["scoring"], costs),
+        scores=_verification_rows(material, table, folds, seconds["scoring"], costs),
         pools=tuple(traces.keys["pool"].filter(pl.Series(scored)).unique().sort()),
         trained=traces.keys["example_id"].filter(pl.Series(trained)).unique().sort(),
         rows=rows,
@@ -287,7 +287,7 @@ def _folds_of_traces(traces: Traces, trained: np.ndarray, settings: VerifierSett
     return _assign_folds(traces, trained, settings.folds, settings.seed)
 
 
-def _score_rows(
+def _verification_rows(
     material: TrainingMaterial, scores: np.ndarray, folds: np.ndarray, seconds: float, costs: pl.DataFrame | None
 ) -> pl.DataFrame:
     """Rows of `verifications` from scores (N, names); a score costs what reading its states cost, and a share of the

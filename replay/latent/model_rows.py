@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from replay.data.fitted_scores import fold_counts
+from replay.data.fitted_scores import unseen_folds
 from replay.policies.gate_file import normalised_question
 from toolkit.errors import AmbiguousError, LimitError, UnknownError, UnsuitableError, argument, listed, require_known
 from toolkit.log import Log, LogError, collect
@@ -54,7 +54,7 @@ def read_traces(log: Log, inputs: Sequence[str], pools: Sequence[str]) -> Traces
     keys = frame.select("trace_id", "example_id", "pool")
     inputs_read = [_input_columns(log, name, keys) for name in inputs]
     inputs_frame = pl.concat(inputs_read, how="horizontal") if inputs_read else pl.DataFrame()
-    folds = fold_counts(log, (name.partition(":")[2] for name in inputs if name.startswith(OF_VERIFIER)))
+    folds = unseen_folds(log, (name.partition(":")[2] for name in inputs if name.startswith(OF_VERIFIER)))
     values = (
         inputs_frame.cast(pl.Float32).to_numpy().astype(np.float32)
         if inputs_read

@@ -263,14 +263,14 @@ def _network_scorer(model: Document) -> Scorer:
     centre, scale = np.array(model["centre"]), np.array(model["scale"])
     layers = [_layer_function(layer) for layer in model["layers"]]
 
-    def score_rows(rows: np.ndarray) -> np.ndarray:
+    def fill_scores(rows: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
             x = _standardise(rows, centre, scale)
             for layer in layers:
                 x = layer(x)
         return 1 / (1 + np.exp(-np.clip(x[:, 0], -500, 500)))
 
-    return score_rows
+    return fill_scores
 
 
 def _layer_function(model: Document) -> Scorer:

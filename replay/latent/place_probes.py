@@ -321,7 +321,7 @@ def _draw_questions(traces: PlacedTraces, count: int, seed: int) -> np.ndarray:
     return np.asarray(traces.train & np.isin(traces.unit, drawn))
 
 
-def equal_parts(traces: PlacedTraces, parts: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+def equal_training_parts(traces: PlacedTraces, parts: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
     """Part -> a mask (N,) of training traces, equally many for each part, drawn by the seed from equally many
     questions.
     """
@@ -336,7 +336,7 @@ def equal_parts(traces: PlacedTraces, parts: Mapping[str, np.ndarray], seed: int
     return masks
 
 
-def _draw_right_share(traces: PlacedTraces, share: float, rows: int, seed: int) -> np.ndarray:
+def _draw_rows_by_right_share(traces: PlacedTraces, share: float, rows: int, seed: int) -> np.ndarray:
     """Mask (N,) of `rows` training traces of which a share is right, drawn by the seed."""
     rng = np.random.default_rng(seed)
     right, wrong = (
@@ -370,7 +370,7 @@ def auc_by_right_share(
 ) -> Iterator[SeededAuc]:
     """The quality of a verifier of some places by the share of right traces among equally many to train on."""
     rows = _training_rows_for_shares(traces)
-    drawn = {share: [_draw_right_share(traces, share, rows, seed) for seed in range(seeds)] for share in SHARES}
+    drawn = {share: [_draw_rows_by_right_share(traces, share, rows, seed) for seed in range(seeds)] for share in SHARES}
     yield from _auc_by_training_size(traces, places, drawn, level)
 
 

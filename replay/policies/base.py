@@ -167,13 +167,13 @@ class Policy(HeaderVariables, ABC):
 
     @property
     def answers_with_one_trace(self) -> bool:
-        """Whether its outcome on an example is that of one chosen trace, not a mean over several."""
+        """Whether the policy's outcome on an example is that of one chosen trace, not a mean over several."""
         return all(part.answers_with_one_trace for part in self.policy_parts)
 
     @property
-    def mean_over(self) -> str:
-        """The orders of generation over which its outcome is a mean, in words; empty if it keeps the logged order."""
-        return next((part.mean_over for part in self.policy_parts if part.mean_over), "")
+    def mean_over_text(self) -> str:
+        """The orders of generation over which the policy's outcome is a mean, in words; empty for the logged order."""
+        return next((part.mean_over_text for part in self.policy_parts if part.mean_over_text), "")
 
     @property
     def pool_drawn_from(self) -> str:
@@ -195,16 +195,16 @@ class Policy(HeaderVariables, ABC):
         return self
 
     def traces_drawn_by_pool(self, contents: Contents) -> Mapping[str, int]:
-        """The most traces that it draws from each pool of which any traces may be drawn, in whatever order."""
+        """The most traces that the policy draws from each pool of which any may be drawn, in whatever order."""
         return {}
 
     @property
     def answers_from_samples(self) -> bool:
-        """Whether what it answers is of samples of a question, of which there might have been others."""
+        """Whether the policy answers from samples of a question, of which there might have been others."""
         return self.answers and all(part.answers_from_samples for part in self.policy_parts)
 
     @property
-    def top_level_only(self) -> str:
+    def top_level_text(self) -> str:
         """Why the policy can be no part of another one, in words; empty if it can."""
         if not self.answers:
             return f"kind `{self.kind}`, which has no answer: give it a `[[policy]]` of its own"
@@ -217,7 +217,7 @@ class Policy(HeaderVariables, ABC):
         return False
 
     @property
-    def first_attempt(self) -> str | None:
+    def first_attempt_pool(self) -> str | None:
         """The pool whose first trace the policy answers with, if it does nothing else; None for others."""
         return None
 
@@ -238,7 +238,7 @@ class Policy(HeaderVariables, ABC):
 
     @property
     def swept_gate(self) -> SweptGate | None:
-        """Its gate, if that has several thresholds, which only the log tells; else None."""
+        """The policy's gate, if that has several thresholds, which only the log tells; else None."""
         return None
 
     @property
@@ -282,8 +282,8 @@ class Policy(HeaderVariables, ABC):
                 object.__setattr__(self, name, inner := read_policy(inner, f"{self.name}: {key}", {}))
             if not isinstance(inner, Policy):
                 raise self.refusal(f"`{key}` is {quote(inner)}; it takes a policy, a table with its own `kind`")
-            if inner.top_level_only:
-                raise self.refusal(f"`{key}` has {inner.top_level_only}")
+            if inner.top_level_text:
+                raise self.refusal(f"`{key}` has {inner.top_level_text}")
 
     # ---- a log ----
 
@@ -296,7 +296,7 @@ class Policy(HeaderVariables, ABC):
         return Needs()
 
     def explanation_needs(self, contents: Contents) -> Needs:
-        """What its explanation reads of a log beside what a replay reads."""
+        """What the policy's explanation reads of a log beside what a replay reads."""
         return Needs()
 
     def check_log(self, log: Log, contents: Contents) -> None:
@@ -360,7 +360,7 @@ class Policy(HeaderVariables, ABC):
         yield from ()
 
     def untrusted_rules(self, on: Evaluator) -> Iterator[tuple[Rule, Prefix]]:
-        """Its rules that are not built in and so may look ahead, each with the statistics it reads on a block."""
+        """The policy's rules that are not built in and so may look ahead, each with the statistics it reads."""
         yield from ()
 
     def final_remarks(self) -> Iterator[RemarkKind]:

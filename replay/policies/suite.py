@@ -9,7 +9,7 @@ from itertools import permutations
 from math import inf
 from typing import Any
 
-from replay.data.conditions import TEST, has_test
+from replay.data.conditions import TEST, has_test_and_other_splits
 from replay.data.contents import open_with_contents
 from replay.data.prices import PRICE, GivenPrices, Prices, load_prices, logged_prices, missing_tokens, priced_columns
 from replay.policies.suite_facts import LEVELS, RoundsPool, ScoreRange, SuiteFacts, SuitePool, read_facts
@@ -90,7 +90,7 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None, cos
         "Documents of retrieval rounds: their ranking, and when a hop ends": [*_ranking_policies(facts)],
         "When to act on a text that unfolds, and the best time in hindsight": [*_buzz_policies(facts)],
     }
-    split = has_test(facts.columns.get("split"))
+    split = has_test_and_other_splits(facts.columns.get("split"))
     where = TEST if where is None and split else where
     command = "thinkback replay LOG --policies FILE" + (f" --where {_shell_quoted(where)}" if where else "")
     head = [f"The standard suite for the log `{opened_log.name}`: edit it, then `{command}`."]

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from replay.data.conditions import has_test, ids_where
+from replay.data.conditions import has_test_and_other_splits, ids_where
 from replay.data.contents import Contents
 from replay.data.prices import PRICE, Prices
 from toolkit.columns import OutcomeColumn
@@ -192,7 +192,7 @@ def read_facts(
         examples = examples.filter(pl.col("example_id").is_in(ids_where(log, where, "where").implode()))
     columns = {name: examples[name] for name in named}
     traces = log.scan("traces", _trace_columns(contents)).filter(pl.col("action") == "solve")
-    if where is None and has_test(columns.get("split")):
+    if where is None and has_test_and_other_splits(columns.get("split")):
         examples = examples.filter(pl.col("split") == "test")
     traces = traces.join(examples.lazy().select("example_id"), on="example_id", how="semi")
     sizes, uneven, short = _pool_sizes_and_warnings(log, traces, examples, contents.whole)

@@ -16,7 +16,7 @@ from replay.latent.place_probes import (
     PROBE,
     PlacedTraces,
     _draw_questions,
-    _draw_right_share,
+    _draw_rows_by_right_share,
     _probe_scores,
     _training_rows_for_shares,
     auc_by_model_kind,
@@ -200,7 +200,7 @@ def test_rows_to_train_on_are_nested_and_of_the_share_that_is_asked_for(log: Log
     right, wrong = int((own.train & own.right).sum()), int((own.train & ~own.right).sum())
     assert rows == int(min(right / 0.9, wrong / 0.95))
     for share in (0.05, 0.9):
-        drawn = _draw_right_share(own, share, rows, 0)
+        drawn = _draw_rows_by_right_share(own, share, rows, 0)
         assert drawn.sum() == rows
         assert own.right[drawn].sum() == round(share * rows)
         assert own.train[drawn].all()

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import replay
 from generate.simulation.grid import simulate
 from replay import Oracle, Sample
-from replay.runs.passes.logged_order import gains_of_orders
+from replay.runs.passes.logged_order import order_gain_notes
 from replay.sampling.over_orders import DrawnTraces, highest_value_probability, most_votes_probability, smallest_of_tied
 from tests.errors import refuses
 from tests.logs import log
@@ -264,13 +264,13 @@ def test_a_logged_order_is_told_what_all_orders_would_gain(tmp_path: Path) -> No
 def test_describe_tells_what_all_orders_gain(tmp_path: Path, traces: int) -> None:
     """Of four and five traces, too, whose half is a vote of two, which is right as often as one."""
     made = drawn_log(tmp_path, traces, ("A", "A", "B", "C"))
-    told, detectable = gains_of_orders(made)
+    told, detectable = order_gain_notes(made)
     assert (told.code, detectable.code) == ("logged_order", "detectable")
     assert "majority@3 − majority@1" in told.text
     assert "majority@3 − majority@1" in detectable.text
     assert "majority@3" in CliRunner().invoke(app, ["describe", made.address]).output
     unjudged = {"e": [("A", None)] * 5}
-    assert not list(gains_of_orders(log(tmp_path / "unjudged", {"p": unjudged}, {"e": None})))
+    assert not list(order_gain_notes(log(tmp_path / "unjudged", {"p": unjudged}, {"e": None})))
 
 
 def test_means_that_are_0_or_1_are_so_exactly(tmp_path: Path) -> None:

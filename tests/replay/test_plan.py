@@ -11,7 +11,7 @@ import pytest
 from replay import Sample
 from replay.analyses.plan.plan import AS_LOGGED, IN_ONE_ORDER, plan
 from replay.policies.base import Policy
-from replay.runs.passes.logged_order import gains_of_orders
+from replay.runs.passes.logged_order import order_gain_notes
 from tests.errors import refuses
 from tests.logs import Trace, log, tables
 from toolkit.log import Log, collect, write_log
@@ -140,7 +140,7 @@ def test_describe_says_the_same(shipped: Log) -> None:
     """In one order and over all, on all questions: what `describe` says of a pool is what a plan has."""
     rows = plan(shipped, "majority@8", "majority@4", where="true").table
     one, over = (f"{row['detectable']:#.2g} points" for row in (rows.row(0, named=True), rows.row(-1, named=True)))
-    (detectable,) = [gain for gain in gains_of_orders(shipped) if gain.code == "detectable"]
+    (detectable,) = [gain for gain in order_gain_notes(shipped) if gain.code == "detectable"]
     assert one in detectable.text
     assert over in detectable.text
 

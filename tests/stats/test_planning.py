@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.runs.passes.logged_order import detectable_points
+from replay.runs.passes.logged_order import detectable_points_text
 from toolkit.stats import Settings, paired_interval
 from toolkit.stats.limits.planning import (
     DifferenceVariance,
@@ -141,7 +141,7 @@ def test_a_range_of_one_number_is_not_written() -> None:
         assert "400" in NeededQuestions(4_100, 400, high).number_text
     assert "4,100" in NeededQuestions(4_100, 2_000, 9_000).number_text
     agreeing = difference_variance(np.array([1.0] + [0.0] * 999))
-    one, several = detectable_points(agreeing, 1_000), detectable_points(agreeing, 4_000)
+    one, several = detectable_points_text(agreeing, 1_000), detectable_points_text(agreeing, 4_000)
     assert one is not None
     assert several is not None
     assert re.findall(r"[\d.]+", one) == ["0.78"]

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.analyses.strategies.votes_entropy import votes_entropy
 from replay.latent import place_probes
-from replay.latent.place_probes import equal_parts, placed_traces
+from replay.latent.place_probes import equal_training_parts, placed_traces
 from replay.studies.kit.report import draw_figures
 from replay.studies.latent import study as studied
 from replay.studies.latent.figures import FIGURES
@@ -136,7 +136,7 @@ def test_as_many_rows_are_drawn_from_as_many_questions_as_there_are(log: Log) ->
     traces = placed_traces(log, "planted", train, test, 10_000)
     assert traces is not None
     parts = {name: traces.has_value("pool", name) for name in ("probe", "t1")}
-    found = equal_parts(traces, parts, 0)
+    found = equal_training_parts(traces, parts, 0)
     assert {int(one.sum()) for one in found.values()} == {int((parts["probe"] & traces.train).sum())}
     for name, one in found.items():
         assert not (one & ~(parts[name] & traces.train)).any()

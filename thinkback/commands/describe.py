@@ -9,7 +9,7 @@ def describe(log: str) -> None:
     Tables, pools, answers, accuracy, tokens, verifiers, and the caps that policies can use; and what verifiers and
     log-probabilities are worth, and how much narrower intervals are over all orders of a pool.
     """
-    from replay.runs.passes.logged_order import gains_of_orders
+    from replay.runs.passes.logged_order import order_gain_notes
     from thinkback import console
     from toolkit.log import describe_log, open_log
     from toolkit.log.describe.verifier_quality import quality_of_log, quality_tables
@@ -20,6 +20,6 @@ def describe(log: str) -> None:
         for table in quality_tables(quality, which):
             console.say()
             console.show(table)
-    for gain in gains_of_orders(opened):
+    for gain in order_gain_notes(opened):
         console.say()
         console.say(str(gain))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.kinds.sample import Sample, vote_on_every_example
+from replay.kinds.sample import Sample, coverage_policy
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.sampling.known import ORDERS as KNOWN
@@ -101,7 +101,7 @@ def budgets(
             from_table(Sample, {"name": f"{name}, k = {k}", "stop": Budget(verifications=k), **values}) for k in ks
         ]
     best = Sample(name=BEST, **shared)
-    result = run(log, [*chain(*policies.values()), best, vote_on_every_example(pool)], **options)
+    result = run(log, [*chain(*policies.values()), best, coverage_policy(pool)], **options)
     names = list(orders)
     return Budgets(
         by_k=_summary_rows_by_budget(result, policies, ks),

@@ -331,7 +331,7 @@ def _pilots_of_designs(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Itera
     samples = {size: _samples_per_question(drawn, size, contents) for size in sizes}
     if moves:
         yield IN_ONE_ORDER, samples[sizes[0]], single.mean(axis=0), single.var(axis=0), paid[sizes[0]]
-    means_over = sorted({policy.mean_over for policy in means if policy.mean_over})
+    means_over = sorted({policy.mean_over_text for policy in means if policy.mean_over_text})
     orders = f"over {means_over[0]}" if moves and means_over else AS_LOGGED
     for size in sizes:
         yield orders, samples[size], values[size][0] - values[size][1], None, paid[size]
@@ -340,7 +340,7 @@ def _pilots_of_designs(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Itera
 def _as_mean_over_orders(policy: Policy, contents: Contents) -> Policy:
     """The policy (resolved) as its exact mean over all orders, else over twenty; unchanged if it has one order."""
     several = policy.as_mean_over_seeded_orders(contents, ORDERS, 0)
-    if several is policy or policy.mean_over:
+    if several is policy or policy.mean_over_text:
         return policy
     return policy.as_mean_over_all_orders() or several
 
@@ -375,7 +375,7 @@ def _generation_costs(block: LogBlock, needs: Needs) -> np.ndarray:
             costs[:, AT[GENERATED.get(cost, cost)]] += np.where(pool.has_trace, values, 0.0).sum(axis=1)
         for scores in pool.scores.values():
             verified = pool.has_trace & ~np.isnan(scores.score)
-            calls = np.where(scores.is_listwise, verified.any(axis=1), verified.sum(axis=1))
+            calls = np.where(scores.listwise_mask, verified.any(axis=1), verified.sum(axis=1))
             costs[:, AT["verifications"]] += calls
             for at, values in verification_costs(scores.costs):
                 costs[:, at] += np.where(verified, values, 0.0).sum(axis=1)

@@ -30,7 +30,7 @@ from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
-from replay.runs.saved.promise import ERROR, dearest_first, policies_before_failure
+from replay.runs.saved.promise import ERROR, affordable_dearest_first, policies_before_failure
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, RequiredError, UnknownError, UnsuitableError, argument, suggest
@@ -350,7 +350,7 @@ class _PairedEvidence:
         cost = {name: tokens for name, tokens in spent.items() if name == best or tokens < spent[best]}
         if len(cost) < 2:
             return None, ""
-        tested, shares = dearest_first({role: [*members] for role, members in families.items()}, cost, best)
+        tested, shares = affordable_dearest_first({role: [*members] for role, members in families.items()}, cost, best)
         settings = replace(self.settings, level=1 - 2 * ERROR / shares)
         right = {name: policies[name]["correct"] for name in cost}
         limits = {

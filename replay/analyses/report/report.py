@@ -25,7 +25,7 @@ from replay.runs.compare.same_questions import NO_SAMPLES, SameQuestions
 from replay.runs.figures.figure_data import RATE, FigureData
 from replay.runs.figures.figures import FIGURES
 from replay.runs.page.dashboard import write_dashboard
-from replay.runs.passes.logged_order import detectable_points, smallest_detectable_text
+from replay.runs.passes.logged_order import detectable_points_text, smallest_detectable_text
 from replay.runs.result.result import Result, load
 from replay.runs.result.run import run
 from replay.runs.saved.display import inputs_by_group, ranked_input, ranked_table_csv
@@ -291,7 +291,7 @@ def _detectable_difference_sentence(result: Result, results: RankedInput) -> Ite
         variance = difference_variance(difference, cluster=unit, strata=strata)
         share = variance.detectable(variance.questions, level=results.level) if variance.value > 0 else None
         if share is not None:
-            shares[name], texts[name] = share, detectable_points(variance, variance.questions, results.level)
+            shares[name], texts[name] = share, detectable_points_text(variance, variance.questions, results.level)
     if shares:
         ends = dict.fromkeys(end(shares, key=lambda name: shares[name]) for end in (min, max))
         each = " to ".join(f"{texts[name]} of `{name}`" for name in ends)

@@ -30,7 +30,7 @@ class ConditionalStrategy:
     n: np.ndarray
 
     def for_examples(self, on: np.ndarray) -> ConditionalStrategy:
-        """The same on the examples in `on` (E,) alone."""
+        """The strategy on the examples in `on` (E,) alone."""
         return ConditionalStrategy(self.score[on], self.probe[on], self.then[on], self.n)
 
     def thresholds(self, most: int = 256) -> np.ndarray:

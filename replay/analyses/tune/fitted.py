@@ -11,7 +11,7 @@ import polars as pl
 
 from replay.data.conditions import examples_where
 from replay.data.contents import read_contents
-from replay.kinds.sample import Sample, vote_on_every_example
+from replay.kinds.sample import Sample, coverage_policy
 from replay.runs.passes.learning import fit_policies
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
@@ -118,7 +118,7 @@ def sweep(
         pl.DataFrame({"metric": metrics}), how="cross", maintain_order="left_right"
     )
     try:
-        result = run(log, [*policies, vote_on_every_example(pool)], **options)
+        result = run(log, [*policies, coverage_policy(pool)], **options)
     except ThinkbackError as error:
         null = {name: pl.lit(None, pl.Float64) for name in ESTIMATE_COLUMNS}
         missing = dict.fromkeys((policy.name for policy in policies), str(error))

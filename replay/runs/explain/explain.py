@@ -236,10 +236,10 @@ def _ending_and_row(block: LogBlock, policy: Policy, priced: bool, on: bool) -> 
     rows = int(outcome.rows[0])
     if rows > 1:
         return _ending_text(row, f"mean over {policy.averaged_rows_text(evaluator, rows)}: ", policy.columns), frame
-    return _ending_text(row, _reason_of(policy, evaluator, row), policy.columns), frame
+    return _ending_text(row, _ending_reason(policy, evaluator, row), policy.columns), frame
 
 
-def _reason_of(policy: Policy, on: Evaluator, outcome: Mapping[str, Any]) -> str:
+def _ending_reason(policy: Policy, on: Evaluator, outcome: Mapping[str, Any]) -> str:
     """Why a policy ended on the one example of a block, in words before what came of it."""
     ending_text_on_example = (
         "" if policy.example_ranking is not None else policy.ending_text_on_example(on, outcome["ending"])
@@ -367,7 +367,7 @@ def _explain_rows(
     evaluator = Evaluator(saved_block(folder, policy.table, example), [policy])
     outcome = row.row(0, named=True)
     lacking = () if has_texts(folder, policy.table) else (NO_TEXTS,)
-    why = _reason_of(policy, evaluator, outcome)
+    why = _ending_reason(policy, evaluator, outcome)
     stages = tuple(policy.explain(evaluator, 0))
     written = _texts_of_stages(stages, pl.DataFrame(schema=TEXT_SCHEMA)) if texts else None
     return Explanation((*header, *lacking), stages, _ending_text(outcome, why, policy.columns), row, written)

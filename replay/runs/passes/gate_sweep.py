@@ -88,8 +88,8 @@ class GateBranches:
             return np.unique(np.append(values, np.inf)[acted])
         return np.unique(np.append(np.inf, values[::-1])[acted])[::-1]
 
-    def gate_steps(self, thresholds: np.ndarray, columns: Iterable[str]) -> GateSteps:
-        """The examples by the first of the thresholds, from never to always, at which the gate fires."""
+    def by_first_firing(self, thresholds: np.ndarray, columns: Iterable[str]) -> GateSteps:
+        """Examples by the first of the thresholds, from never to always, at which the gate fires."""
         forced = np.isnan(self.signal)
         if self.below:  # fires where signal < threshold
             group = np.searchsorted(thresholds, self.signal, side="right")
@@ -160,7 +160,7 @@ def threshold_means(branches: GateBranches, columns: Iterable[str] = CURVE) -> p
     Columns: threshold, then accuracy, fix_rate, flip_rate, intervention_rate and the costs, null where not known.
     """
     thresholds = branches.thresholds()
-    steps = branches.gate_steps(thresholds, columns)
+    steps = branches.by_first_firing(thresholds, columns)
     values = {str(find(name).metric): pl.Series(metric_means(steps, name), nan_to_null=True) for name in steps.base}
     return pl.DataFrame({"threshold": thresholds, **values})
 
@@ -180,7 +180,7 @@ def band_table(branches: GateBranches, settings: Settings, thresholds: np.ndarra
     every = branches.thresholds()
     thresholds = every[spread_places(len(every))] if thresholds is None else thresholds
     metric_bands = _zero_rates_at_never(
-        bands_by_metric(_with_flips_among_acted_on(branches.gate_steps(thresholds, BANDED)), settings)
+        bands_by_metric(_with_flips_among_acted_on(branches.by_first_firing(thresholds, BANDED)), settings)
     )
     frames = [
         pl.DataFrame(

@@ -88,8 +88,8 @@ def order_notes(
     """Notes on policies that are means over orders, and on what all orders would gain for the others."""
     by_orders: dict[str, list[str]] = {}
     for policy in policies:
-        if policy.mean_over:
-            by_orders.setdefault(policy.mean_over, []).append(policy.name)
+        if policy.mean_over_text:
+            by_orders.setdefault(policy.mean_over_text, []).append(policy.name)
     if by_orders:
         parts = [f"over {orders}: {listed(names, MOST_NAMED)}" for orders, names in by_orders.items()]
         yield note("orders", f"means {'; '.join(parts)}", [name for names in by_orders.values() for name in names])
@@ -103,7 +103,7 @@ def order_notes(
         )
 
 
-def gains_of_orders(log: AnyLog) -> Iterator[Note]:
+def order_gain_notes(log: AnyLog) -> Iterator[Note]:
     """Notes on the gain of exact means over all orders, by pool, for the vote of a half of its traces, or three,
     against that of a quarter; and on the smallest difference, between these or any two, that so many questions show.
     """
@@ -131,7 +131,7 @@ def gains_of_orders(log: AnyLog) -> Iterator[Note]:
             where = f"pool `{pool}`: over all orders (`expected = true`)"
             yield note("logged_order", f"{where} {text}", [many.name])
         n = len(examples) * pair[0].questions // len(some)
-        ends = [(detectable_points(variance, n), orders) for variance, orders in zip(pair, IN_ORDERS, strict=True)]
+        ends = [(detectable_points_text(variance, n), orders) for variance, orders in zip(pair, IN_ORDERS, strict=True)]
         known = [f"{points} {orders}" for points, orders in ends if points is not None]
         if known:
             shows = True
@@ -160,7 +160,7 @@ def _in_one_and_over_all_orders(
     return (one, variance) if variance.value > 0 else None
 
 
-def detectable_points(variance: DifferenceVariance, questions: float, level: float = 0.95) -> str | None:
+def detectable_points_text(variance: DifferenceVariance, questions: float, level: float = 0.95) -> str | None:
     """The smallest difference that so many questions show, in words, with its range where its ends differ in two
     digits; None where there is none.
     """

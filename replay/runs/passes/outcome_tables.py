@@ -122,7 +122,7 @@ class OutcomeTables:
         return self.groups[0].columns.keys()
 
     @property
-    def shared(self) -> bool:
+    def has_shared_outcomes(self) -> bool:
         """Whether some versions share outcomes."""
         return any(group.ways is not None for group in self.groups)
 

@@ -244,7 +244,7 @@ def _unlogged_costs_payable(may: PayableVerifications, block: LogBlock) -> Itera
     imputed = _lacks_score(may, block).any(axis=1) & may.unscored.fills
     for cost in SCORE_COSTS:
         lacks = scores.lacking.get(cost)
-        on = imputed if lacks is None else imputed | (lacks & (may.traces | scores.is_listwise[:, None])).any(axis=1)
+        on = imputed if lacks is None else imputed | (lacks & (may.traces | scores.listwise_mask[:, None])).any(axis=1)
         if on.any():
             yield cost, np.packbits(on).tobytes()
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import polars as pl
 
-from replay.data.conditions import TEST, has_test
+from replay.data.conditions import TEST, has_test_and_other_splits
 from replay.policies.base import Policy, policy_and_parts
 from replay.policies.gate_file import GateFile, normalised_question, text_hashes
 from toolkit.errors import LeakageError, argument, listed
@@ -80,7 +80,7 @@ def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) 
 
 def notes_on_training_rows(policies: Sequence[str], split: pl.Series) -> Iterator[Note]:
     """A note that policies that verify are reported on examples outside the test split, too."""
-    if has_test(split):
+    if has_test_and_other_splits(split):
         others = int((~split.eq_missing("test")).sum())
         yield note(
             "training_rows",

@@ -70,7 +70,7 @@ class _CoveredChunk:
     def outcome_rows(self, start: int, stop: int) -> Ints | None:
         """The rows of the outcomes of all policies, (policies, E); None where no two share one."""
         tables, here = self.block.tables, self.chosen[start:stop]
-        if not tables.shared or self.reported.acting or self.block.shares is not None:
+        if not tables.has_shared_outcomes or self.reported.acting or self.block.shares is not None:
             return None
         low, high = int(here[0]), int(here[-1]) + 1
         return tables.outcome_numbers(self.reported.places[:, 0], low, high)[:, here - low]

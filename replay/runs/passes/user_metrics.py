@@ -143,8 +143,8 @@ def with_missing_metrics(summary: Summary, columns: Sequence[OutcomeColumn]) -> 
     )
     return replace(
         summary,
-        summary=_without_value(summary.summary, ["policy"], names),
-        comparisons=_without_value(summary.comparisons, ["policy", "baseline"], names),
+        summary=_with_empty_rows(summary.summary, ["policy"], names),
+        comparisons=_with_empty_rows(summary.comparisons, ["policy", "baseline"], names),
         notes=(*summary.notes, *notes),
     )
 
@@ -153,7 +153,7 @@ def _ratio_parts_without_values(column: OutcomeColumn, there: Collection[str]) -
     return [name for name in column.ratio if name and name not in there]
 
 
-def _without_value(frame: pl.DataFrame, keys: list[str], metrics: list[str]) -> pl.DataFrame:
+def _with_empty_rows(frame: pl.DataFrame, keys: list[str], metrics: list[str]) -> pl.DataFrame:
     """A frame of results with empty rows for further metrics, after the others with the same keys."""
     alike = [name for name in ("identical",) if name in frame.columns]
     each = frame.select(*keys, *alike).unique(keys, keep="first", maintain_order=True).with_row_index(PLACE)

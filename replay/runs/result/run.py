@@ -151,7 +151,7 @@ def run(
         statistics = summariser.summary()
         suite_notes = (
             *suite_notes,
-            note("unjudged", f"{_without_accuracy(chosen)}, so policies are ranked by `{qualities[0]}`"),
+            note("unjudged", f"{_no_accuracy_reason(chosen)}, so policies are ranked by `{qualities[0]}`"),
         )
     pools = {name for policy in replay.policies if not policy.diagnostic for name in policy.slices(contents)}
     money = statistics.summary.filter(pl.col("metric") == "cost_per_1000")["estimate"]
@@ -199,7 +199,7 @@ def _unlike_cost_warnings(
             yield from notes_on_unlike_tokens(names.to_list(), cost, prices is not None)
 
 
-def _without_accuracy(policies: Sequence[Policy]) -> str:
+def _no_accuracy_reason(policies: Sequence[Policy]) -> str:
     """Why no policy has an accuracy, in words."""
     return "no example is judged" if any(policy.answers for policy in policies) else "no policy gives an answer"
 

@@ -95,7 +95,7 @@ class PromiseTests:
 
     def policies_that_pass(self, families: Mapping[str, Sequence[str]], cost: Mapping[str, float]) -> PassingPolicies:
         """The policies that pass their tests. The baseline passes, and a policy that costs more is not tested."""
-        tested, shares = dearest_first(families, cost, self.baseline)
+        tested, shares = affordable_dearest_first(families, cost, self.baseline)
         able = policies_before_failure(
             tested, {self.baseline, *self.policies_likely_to_pass()}
         )  # a limit is no farther than the estimate
@@ -167,7 +167,7 @@ class PromiseTests:
         return max(numbers, key=lambda one: one.number)
 
 
-def dearest_first(
+def affordable_dearest_first(
     families: Mapping[str, Sequence[str]], cost: Mapping[str, float], baseline: str
 ) -> tuple[dict[str, list[str]], int]:
     """The policies of each family that cost at most as much as the baseline, in the order of their tests; and how many

@@ -17,7 +17,7 @@ from replay.analyses.budgets.wall_clock import device_seconds
 from replay.analyses.report.trace_buckets import Bucket, trace_buckets
 from replay.data.conditions import examples_where, ids_where, in_dataset, read_examples
 from replay.data.contents import read_contents
-from replay.kinds.sample import Sample, vote_on_every_example
+from replay.kinds.sample import Sample, coverage_policy
 from replay.runs.passes.coverage import FREE
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
@@ -488,7 +488,7 @@ def replay_methods(
     """
     policies = [
         *method_policies(setting, methods, orders),
-        *([] if TOP in methods else [vote_on_every_example(setting.pool)]),
+        *([] if TOP in methods else [coverage_policy(setting.pool)]),
     ]
     try:
         result = run(log, policies, baseline=BEST, **setting.options)

@@ -19,7 +19,7 @@ from replay.analyses.budgets.wall_clock import WallClock, wall_clock
 from replay.analyses.tune.fitted import ClassCoverage, SettingSweep, class_coverage, run_fitted, sweep
 from replay.data.conditions import examples_where, ids_where, in_dataset, refuse_overlap
 from replay.data.contents import read_contents
-from replay.kinds.sample import Sample, vote_on_every_example
+from replay.kinds.sample import Sample, coverage_policy
 from replay.runs.passes.coverage import WARN_EXCLUDED
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
@@ -110,7 +110,7 @@ class FurtherPolicies:
 
 def replay_further_policies(log: Log, setting: FactcheckSetting) -> FurtherPolicies:
     """Replays the further policies; fitted ones need the development split."""
-    policies = [*_further_policies(setting), vote_on_every_example(setting.pool)]
+    policies = [*_further_policies(setting), coverage_policy(setting.pool)]
     hint = "name the claims to learn from (`--dev`, in Python `dev`) to have the fitted policies"
     result, missing = run_fitted(log, policies, **setting.options)
     coverage = () if result is None else tuple(class_coverage(log, result))

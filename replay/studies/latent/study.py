@@ -520,8 +520,8 @@ def _temperature_aucs(
         missing[TEMPERATURES] = "traces with hidden states were drawn at fewer than two known temperatures"
         return
     names = {f"{degree:g}": degree for degree in by_degree}
-    parts = {name: by_degree[degree] for name, degree in names.items()}
-    level, balanced = study.setting.settings.level, place_probes.equal_parts(placed, parts, study.setting.settings.seed)
+    settings, parts = study.setting.settings, {name: by_degree[degree] for name, degree in names.items()}
+    level, balanced = settings.level, place_probes.equal_training_parts(placed, parts, settings.seed)
     areas = place_probes.transfer_aucs(placed, parts, places, trained_on=balanced)
     behind = place_probes.transfer_auc_gaps(areas, _bonferroni_level(level, len(parts) * (len(parts) - 1) + others))
     for (trained, at), area in areas.items():

@@ -357,7 +357,7 @@ def _build_policies(roles: InterventionRoles, contents: Contents) -> tuple[tuple
     longer_names = {pool: policy.name for pool, policy in budgets.items()}
     there = {action: [policy.name for policy in policies] for action, policies in acting.items()}
     there[roles.action] += [rules[TRUNCATION].name] if TRUNCATION in rules else []
-    gate = gate_set.zero_one_threshold() if "finish_reason" in contents.trace_columns else None
+    gate = gate_set.truncation_gate() if "finish_reason" in contents.trace_columns else None
     joint, more = roles.all_combinations(gate, {roles.base: base.name, **longer_names}, there, TRUNCATION in rules)
     names = PolicyNames(
         base=base.name,
