@@ -29,7 +29,7 @@ EVENTS: list[Event] = [
     Answered("ü", "", 1, "too long", 0.5, None),
     Skipped("t1", "no text"),
     Incomplete("t2", "too long"),
-    Recounted("t4", "its text has 1 token, the log counts 2"),
+    Recounted("t4", "the text has 1 token, the log counts 2"),
     Unreadable("t3", True),
     BlockDone(2.5, 17),
 ]

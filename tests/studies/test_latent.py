@@ -165,7 +165,7 @@ def test_what_the_log_lacks_is_said(tmp_path: Path) -> None:
     assert found[_VerdictQuestion.CONDITIONAL, ""] is Answer.UNASKED
     why = {verdict.question: verdict.why for verdict in report.parts[0].verdicts}
     assert why[_VerdictQuestion.LOGPROBS] == NO_LOGPROBS
-    assert "single attempts" in why[_VerdictQuestion.CONDITIONAL]
+    assert "first attempts" in why[_VerdictQuestion.CONDITIONAL]
     remarked(report.tables["table_1"].below, "no_logprobs")
     assert "table_4" not in report.tables
     with refuses("unknown", "`latent`", "`verifier`"):
@@ -199,7 +199,7 @@ def test_plain_voting_in_another_pool_is_a_rival_too(tmp_path: Path) -> None:
         assert one.pool == "cold"
         assert one.against == pytest.approx((names < 97).to_numpy()[~study.chosen].mean())
         assert one.difference.difference == pytest.approx(plain.accuracy - one.against)
-    assert "votes: of `n8`, probes: of `probe`" in report.tables["verdicts"].markdown()
+    assert "votes: of `n8`, first attempts: of `probe`" in report.tables["verdicts"].markdown()
     rivals = {verdict.against for verdict in study.verdicts if verdict.question is _VerdictQuestion.ELSEWHERE}
     assert all("cold" in rival for rival in rivals)
 

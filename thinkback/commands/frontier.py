@@ -123,7 +123,7 @@ def _table(fronts: Frontier, name: str, simulated: bool, level: float) -> Table:
             f"Settings chosen on {fronts.n_chosen_on:,} examples (`chosen at %`); all else is of "
             f"{fronts.n_reported_on:,} others, with {100 * level:g} % intervals of each number by itself.",
             "Shown: majority voting, and what nothing beat where it was chosen. − majority: points beyond majority "
-            "voting at as many samples in the mean, paired. − coin: beyond the same probe with the same numbers of "
+            "voting at as many samples in the mean, paired. − coin: beyond the same first attempts with as many "
             "samples for questions drawn at random, which is what the score adds.",
             *map(str, fronts.notes),
             *(f"left out: {what}: {why}" for what, why in fronts.left_out.items()),

@@ -129,7 +129,7 @@ def _status(progress: RunProgress | None, totals: Mapping[str, Any]) -> str:
         return "The log is not sealed, and no run says how far it is." if totals else "Nothing is there yet."
     silent = time.time() - progress.updated_at
     if not progress.running:
-        return "The run has stopped before its end: the same command goes on."
+        return "The run has stopped before its end: run the same command again."
     if silent > SILENT_S:
         return f"The run has said nothing for {silent / 60:.0f} minutes: its calls take long, or it was killed."
     return "The run is on its way."

@@ -175,9 +175,9 @@ def _differences_to_best_of_n(
     ran, claims = have["example_id"].unique(), examples_where(log, request.where)["example_id"]
     reported = int(ran.is_in(claims.implode()).sum())
     if reported < len(ran):
-        yield remark("other_claims", f"the wall-clock is of {len(ran):,} claims, this table of {reported:,} of them")
+        yield remark("other_claims", f"the wall-clock covers {len(ran):,} claims, this table {reported:,} of them")
     if depth.largest != request.traces or depth.shorter:
-        text = f"the wall-clock is of all {depth.largest:,} traces a claim, this table of {request.traces:,}"
+        text = f"the wall-clock covers all {depth.largest:,} traces a claim, this table {request.traces:,}"
         yield remark("other_traces", text)
     pools = () if pool_only else _pools_scored_by_verifier(log, request.verifier, examples["example_id"])
     others = [pool for pool in pools if pool != request.pool]

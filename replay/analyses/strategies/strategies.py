@@ -47,7 +47,7 @@ OF_SETS = WeightedVote.over_sets or 1
 MAJORITY, WEIGHTED, BEST, ORACLE = "majority", "weighted majority", "best of n", "oracle"
 CONDITIONAL, BY_SCORE = "conditional majority", "votes by score"
 PROBE, CORRECTED, CORRECTED_WHEN = "probe", "self-correction", "conditional self-correction"
-SCORE, EVERY_VOTE = "score of the probe", "majority of every number"
+SCORE, EVERY_VOTE = "score of the first attempt", "majority of every number"
 MOST_MISSING = 0.1
 """The largest share of examples without a score with which a verifier is used."""
 
@@ -300,7 +300,7 @@ def _join_blocks(
     if not mask.any():
         raise EmptyError(
             f"no judged example has {counted(reader.n[-1], 'comparable trace')} in pool `{reader.pool}`"
-            + (f" and a probe in `{reader.probe}`" if reader.probe else "")
+            + (f" and a first attempt in `{reader.probe}`" if reader.probe else "")
         )
     share = {one: float(on[mask].mean()) for one, on in known.items()}
     subset = [column for column in columns if share[column] >= 1 - MOST_MISSING]
@@ -362,7 +362,7 @@ def _probe_action(contents: Contents, probe: str | None, action: str | None) -> 
     if action is not None:
         contents.require_action(action)
         if probe is None:
-            raise RequiredError(f"{argument('action')} revises a probe: name its pool with {argument('probe')}")
+            raise RequiredError(f"{argument('action')} revises attempts: name their pool with {argument('probe')}")
     name = "self_correct" if action is None else action
     if probe is None or (action is None and not contents.revision_pools(name, probe)):
         return None

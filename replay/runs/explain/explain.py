@@ -231,7 +231,7 @@ def _ending_and_row(block: LogBlock, policy: Policy, priced: bool, on: bool) -> 
     outcome = evaluator.outcome(policy)
     frame = _outcome_row(block, policy, priced, on, bool(outcome.reason[0] == COVERED))
     if frame.is_empty():
-        return f"partial, so left out of a run: {outcome.reasons[outcome.reason[0]]}", frame
+        return f"left out of a run, since it cannot be replayed: {outcome.reasons[outcome.reason[0]]}", frame
     row = frame.row(0, named=True)
     rows = int(outcome.rows[0])
     if rows > 1:

@@ -242,7 +242,7 @@ def _limits_to_policy(
     values = dict(result.summary.filter(metric=column.metric).select("policy", "estimate").iter_rows())
     limits = {name: (gain, low, high) for name, gain, low, high in pairs.select("policy", *LIMITS).iter_rows()}
     if values.get(baseline) is None:
-        raise UnsuitableError(f"`{baseline}` has no {column.label}, so nothing can be compared with it")
+        raise UnsuitableError(f"`{baseline}` has no {column.label}, so nothing can be compared with it: name another")
     for row in rank(ranked_input(result)):
         name, value = row.policy.name, values.get(row.policy.name)
         if value is not None:

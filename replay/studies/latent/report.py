@@ -181,7 +181,7 @@ def _measured_on_lines(study: LatentStudy) -> Iterator[str]:
     yield "; ".join(f"pool `{pool.pool}`: verifier `{pool.verifier}`" for pool in study.table_pools)
     if study.strategies is not None:
         source = study.strategies.source
-        probe = "no probe" if source.probe is None else f"the probe from `{source.probe}`"
+        probe = "no first attempts" if source.probe is None else f"first attempts from `{source.probe}`"
         yield f"strategies: samples from `{source.pool}`, {probe}, votes over {source.orders} orders"
     if study.published is not None:
         yield f"shown for comparison: the published numbers of {study.published}"

@@ -324,7 +324,7 @@ def _notes_on_pools(study: LatentStudy) -> Iterator[str]:
     text = f"areas and picks: of {len(study.main.traces.right):,} traces of `{study.main.pool}`"
     if study.strategies is not None:
         source = study.strategies.source
-        text += f"; votes: of `{source.pool}`" + (f", probes: of `{source.probe}`" if source.probe else "")
+        text += f"; votes: of `{source.pool}`" + (f", first attempts: of `{source.probe}`" if source.probe else "")
     yield text
 
 
@@ -567,7 +567,7 @@ ABLATION_SHEETS = (
          intervals("log-probability", "logprob", 3, read_interval("logprob")),
          intervals("states of these tokens", "states", 3, read_interval("states"))),
         lambda study: (Row((one.length,), one) for one in study.ablations.suffixes), what.SUFFIXES,
-        "both are of the same traces, those that have both",
+        "both columns are of the traces that have both numbers",
         "log-probability: the sum over the last tokens; below 0.5 it speaks against the answer",
         "states: the mean over the classifiers of these tokens at all layers; a dash: no states this near the end",
     ),

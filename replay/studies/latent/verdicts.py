@@ -396,7 +396,7 @@ def _gain_or_zero(gain: StrategyGain) -> float:
 
 NO_LOGPROBS = "no log-probabilities are logged, and no verifier gives them"
 ONE_TRACE = "the verifier scored one trace a question"
-NO_PROBE = "the verifier scored no pool of single attempts for a probe"
+NO_PROBE = "the verifier scored no pool of single first attempts"
 ONE_SAMPLE = "the pool that is sampled from has one sample a question"
 NO_SCORES = "the verifier scored too few samples of the pool that is sampled from"
 

@@ -57,22 +57,22 @@ def findings_of(
     yield from _findings_on_retrieval(retrieval)
     yield finding_on_any(
         "does rewarded evidence give more right answers", _evidence_gaps(answers, settings),
-        "cover", "it needs answers from both evidences",
+        "cover", "the question needs answers from both evidences",
     )  # fmt: skip
     yield from _findings_on_selection(selection, margin)
     yield from _findings_on_verifiers(selection, roles, margin)
 
 
 def _findings_on_retrieval(retrieval: Retrieval) -> Iterator[Finding]:
-    needs = "it needs rounds, and gold documents"
-    needs_pool = "it needs a pool of rounds explored by rewarded scores"
+    needs = "the question needs rounds with gold documents"
+    needs_pool = "the question needs a pool of rounds explored by rewarded scores"
     for question, names, against, needed in (
         ("does rewarding agreement rank more gold documents first", retrieval.readings, PLAIN, needs),
         ("does rewarding agreement do more than rewarding each first round", retrieval.readings, PLACEBO, needs),
         ("does reward beat penalty", retrieval.readings, SUNAR, needs),
         ("does exploring by rewarded scores find more", [EXPLORED], BOTH_RANKED, needs_pool),
         ("does entropy of answers serve better than agreement", [ENTROPY], FAIR, needs),
-        ("does a verifier's feedback help the frontier", [SCORED], FAIR, "it needs `answer_scores` of rounds"),
+        ("does a verifier's feedback help the frontier", [SCORED], FAIR, "the question needs `answer_scores`"),
     ):
         gaps = retrieval.run.differences(MEASURE, [(name, against) for name in names], 100)
         by_name = {name: gap for (name, _), gap in gaps.items()}
@@ -100,7 +100,7 @@ def _ways(selection: Selection, first: tuple[str, ...], second: str) -> dict[str
 
 
 def _findings_on_selection(selection: Selection, margin: float) -> Iterator[Finding]:
-    chains, scores = "it needs pools of several chains", "it needs a verifier's scores of several chains"
+    chains, scores = "the question needs several chains", "the question needs scores of several chains"
     more = _accuracy_gaps(selection, _ways(selection, (MAJORITY,), SINGLE_SHOT))
     yield finding_on_any("do more chains beat one", more, f"{ACCURACY} minus {SINGLE_SHOT}", chains)
     best = _accuracy_gaps(selection, _ways(selection, (BEST, LISTWISE), MAJORITY))
@@ -112,7 +112,7 @@ def _findings_on_selection(selection: Selection, margin: float) -> Iterator[Find
         if way.selector == IDEAL and way.pool.reader in bounds
     }
     caps = _accuracy_gaps(selection, capped)
-    needs = "it needs chains of gold evidence and of retrieved"
+    needs = "the question needs chains of gold evidence and of retrieved"
     yield finding_on_any("does evidence cap reasoning", caps, "any chain right, gold minus retrieved evidence", needs)
     pruned = _accuracy_gaps(selection, _ways(selection, (PRUNED,), BEST))
     yield _finding_on_loss(
@@ -150,7 +150,7 @@ def _verifier_gaps(selection: Selection, roles: Mapping[str, str], one: str, oth
 
 
 def _findings_on_verifiers(selection: Selection, roles: Mapping[str, str], margin: float) -> Iterator[Finding]:
-    needs = "it needs scores of both: name them with `--{}` and `--{}`"
+    needs = "the question needs scores of both: name them with `--{}` and `--{}`"
     small = _verifier_gaps(selection, roles, ENCODER, PROMPTED)
     yield _finding_on_loss(
         selection, margin, "is a small trained encoder as good as a prompted model", small,

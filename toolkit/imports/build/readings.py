@@ -361,7 +361,7 @@ class Readings(_ReadCounts):
             yield warning("doubtful_reading", f"{_doubt_text(doubt)}: {doubt.cure or self._advice}")
         if self.unnamed:
             more = counted(self.unnamed, "further data set")
-            yield warning("doubtful_reading", f"answers are as doubtful in {more} of pools")
+            yield warning("doubtful_reading", f"answers are as doubtful in {more} in a pool")
         if self.form:
             yield warning("other_form", f"some answers judged wrong are the gold in another form: {self.form}")
         if self.values.count:

@@ -233,7 +233,7 @@ def _without_dropped_parents(
     unknown = revisions.filter(~pl.col("parent_id").is_in(list(known)))
     if unknown.height:
         row = unknown.row(0, named=True)
-        raise rows.error(f"`traces.parent_id` is `{row['parent_id']}` {rows.row_place(row['row'])}, no row's trace_id")
+        raise rows.error(f"`traces.parent_id` is `{row['parent_id']}` {rows.row_place(row['row'])}, which no row has")
     before = revisions.height
     while True:
         ids = [*solves["trace_id"].to_list(), *revisions["trace_id"].to_list()]

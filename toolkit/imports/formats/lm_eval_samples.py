@@ -111,7 +111,7 @@ def _rows(
         notes.append(FileNote(task, text))
     if opaque:
         what = "programs" if judging.programs else "likelihoods of one text"
-        notes.append(FileNote(task, f"{what} can neither be compared nor vote: they are opaque"))
+        notes.append(FileNote(task, f"{what} can neither be compared nor vote: they are marked opaque"))
     if len(filters) > 1:
         names, other = ", ".join(f"`{name}`" for name in filters), next(name for name in filters if name != chosen)
         text = f"the filters {names} read the same responses; answers and verdicts are those of `{chosen}`;"

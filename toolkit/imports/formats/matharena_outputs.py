@@ -91,7 +91,7 @@ def _samples(file: ListedFile, model: str, pool: str) -> Iterator[Row]:
     content = parse_object(file, file.read())
     answers, verdicts = list_at(content, "answers"), list_at(content, "correct")
     if len(answers) != len(verdicts):
-        raise FormatError(f"`{file.address}`: {len(answers)} `answers` and {len(verdicts)} verdicts in `correct`")
+        raise FormatError(f"`{file.address}`: `answers` has {len(answers)} items and `correct` {len(verdicts)}")
     for index, (answer, right) in enumerate(zip(answers, verdicts, strict=True)):
         costs = value_at(content, "detailed_costs", index)
         yield {

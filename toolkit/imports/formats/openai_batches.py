@@ -35,9 +35,9 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     for file, mark in zip(results, marks, strict=True):
         notes: list[FileNote] = []
         if file is results[0] and len(results) > 1:
-            code, why = "parts_of_a_run", "no model answered a request in two, so they are parts of one run"
+            code, why = "parts_of_a_run", "no model answered a request in two of them, so they are one run"
             if mark:
-                code, why = "own_pools", "a model answered a request in several, so each is a run with pools of its own"
+                code, why = "own_pools", "a model answered a request in several, so each is one run with its pools"
             notes.append(FileNote("", f"{len(results)} files of results: {why}", code=code))
         yield PreparedRows(file, _rows(file, mark, requests, notes), notes)
 

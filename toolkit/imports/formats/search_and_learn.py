@@ -46,7 +46,7 @@ def _rows(file: ListedFile) -> Iterator[Row]:
             raise FormatError(f"`{file.address}`, row {place}: `completions` is no list")
         if isinstance(scores, list) and len(scores) != len(completions):
             raise FormatError(
-                f"`{file.address}`, row {place}: {len(completions)} completions and {len(scores)} lists of scores"
+                f"`{file.address}`, row {place}: `completions` has {len(completions)} items and `scores` {len(scores)}"
             )
         for index, completion in enumerate(completions):
             yield {

@@ -196,7 +196,7 @@ def as_log(given: AnyLog | Any) -> Log:
     try:
         return _import_frame(_frame_rows(given), None, (), judged=True)
     except ThinkbackError as error:
-        raise error.with_subject("", "; give that to `tb.log`, and its log here") from None
+        raise error.with_subject("", "; name it in `tb.log`, whose log goes here") from None
 
 
 _FRAMES = ("__arrow_c_stream__", "collect_schema", "column_names")

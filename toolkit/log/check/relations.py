@@ -166,7 +166,7 @@ def _check_words_seen(
 
     def falling_message(row: dict[str, object]) -> str:
         where = f"{_group_text(row, group)}, {order} {row[order]}"
-        return f"{row['position']} comes after {row['before']} ({where}): words that were seen stay seen"
+        return f"{row['position']} comes after {row['before']} ({where}): a later position is not lower"
 
     falls = ordered.filter(pl.col("position") < pl.col("before"))
     faults.add_rows(table, "position", "falls", falls, falling_message)
