@@ -181,7 +181,7 @@ class _ClassifierWorker(ReadingWorker):
             **self.training,
         }
 
-    def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> TokenIds:
+    def token_ids(self, block: TraceBlock, row: Mapping[str, Any]) -> TokenIds:
         return TokenIds(tuple(self.reader.tokens.encode(prompt_about(self.template, block, row), whole=True)))
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
