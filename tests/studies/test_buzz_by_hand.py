@@ -249,12 +249,11 @@ def test_a_log_of_errors_alone_says_what_needs_texts_without_one(tmp_path: Path)
 
 def test_ties_on_dev_are_counted(tmp_path: Path) -> None:
     """On two texts of dev the three rules of revision do alike, as there are no revisions, and so do the twelve
-    thresholds, as no confidence is logged and a lacking one counts as 1.
+    thresholds, as every confidence is 1.
     """
-    rows = [(f"t{one}", "refuted") for one in range(4)]
-    log = hand_log(
-        tmp_path / "log", rows, ("example_id", "verdict"), gold_error=[True] * 4, split=["dev", "dev", "test", "test"]
-    )
+    rows = [(f"t{one}", "refuted", 1.0) for one in range(4)]
+    names, splits = ("example_id", "verdict", "confidence"), ["dev", "dev", "test", "test"]
+    log = hand_log(tmp_path / "log", rows, names, gold_error=[True] * 4, split=splits)
     found = report(log)
     (part,) = found.parts
     assert (part.pair_choice.name, part.pair_choice.ties, part.pair_choice.texts) == ("CE-1 + REV-1", 3, 2)
