@@ -135,12 +135,12 @@ def test_the_command_replays_them(home: Path) -> None:
 def evalchemy() -> Iterator[None]:
     """The line that the program has for every file of the folder of formats."""
     from thinkback.app import importing
-    from thinkback.commands.import_ import of_format
+    from thinkback.commands.import_ import format_command
     from thinkback.options import LazyCommand
     from toolkit.imports.formats.format import FORMATS, _read_format
 
     FORMATS["evalchemy"] = _read_format(Path(__file__).parent / "toys" / "evalchemy.toml")
-    importing.command("evalchemy", hidden=True)(LazyCommand(of_format("evalchemy"), "import auto"))
+    importing.command("evalchemy", hidden=True)(LazyCommand(format_command("evalchemy"), "import auto"))
     yield
     importing.registered_commands.pop()
     del FORMATS["evalchemy"]

@@ -155,7 +155,7 @@ class Commands(_GroupWithExamples):
             if type(error).__name__ == "NoArgsIsHelpError":
                 print(error, file=sys.stderr)
                 sys.exit(USER)
-            line = _one_line(error)
+            line = _mistake_line(error)
             if line is None:
                 raise
             _exit_with_error(line, USER)
@@ -170,7 +170,7 @@ def _expand_home(word: str) -> str:
     return f"{option}{sign}{os.path.expanduser(value)}" if value.startswith("~/") else word  # noqa: PTH111
 
 
-def _one_line(error: Exception) -> str | None:
+def _mistake_line(error: Exception) -> str | None:
     """The user's mistake in one line; None where the error is no mistake of the user."""
     if isinstance(error, ThinkbackError):
         return f"{' '.join(error.line_with(_option_of_argument).split())}  [{error.code}]"
@@ -227,12 +227,12 @@ formats = ", ".join(import_.FORMATS)
 importing = _command_group(
     "import", f"Make a log from foreign files. A known format is imported by its name: {formats}."
 )
-_add_command(importing, "auto", import_.of_format("auto", import_.AUTO), "import")
+_add_command(importing, "auto", import_.format_command("auto", import_.AUTO), "import")
 _add_commands(importing, import_.table, path="import")
 _add_command(importing, "recovery", import_.import_recovery_rows, "import")
 _add_command(importing, "replay", import_.import_replay_rows, "import")
 for name in import_.FORMATS:
-    _add_command(importing, name, import_.of_format(name), "import", hidden=True)
+    _add_command(importing, name, import_.format_command(name), "import", hidden=True)
 exporting = _command_group("export", "Write a log in a foreign format.")
 _add_commands(exporting, export.table, export.recovery, export.replay, export.predictions, path="export")
 _add_commands(
@@ -245,7 +245,7 @@ _add_commands(
 )  # fmt: skip
 studying = _command_group("study", "Write the tables and figures of a published work for a log.")
 for name, function in study.STUDIES.items():
-    _add_command(studying, name, study.of_study(function), "study")
+    _add_command(studying, name, study.study_command(function), "study")
 
 
 def _print_version(version_only: bool) -> None:

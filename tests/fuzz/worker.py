@@ -63,7 +63,7 @@ def _do(request: dict[str, Any]) -> None:
 
 def _ending(run: Callable[[], None]) -> int:
     """The code that a process of its own would exit with; what it would say is written."""
-    from thinkback.app import _one_line
+    from thinkback.app import _mistake_line
     from thinkback.console import complain
 
     try:
@@ -71,7 +71,7 @@ def _ending(run: Callable[[], None]) -> int:
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BaseException as error:
-        line = _one_line(error) if isinstance(error, Exception) else None
+        line = _mistake_line(error) if isinstance(error, Exception) else None
         if line is None:
             traceback.print_exc()
             return 1

@@ -218,13 +218,17 @@ def test_a_held_out_number_fails_beyond_its_error_or_with_another_sign() -> None
     def of(values: tuple[float, ...], published: float = 1.0, signed: bool = True) -> _SeedMean:
         return _SeedMean(_HeldOutNumber("B.4", SURROGATE, "k = 3", published, values[0], 1.0, signed), values)
 
-    assert (of((2.0, 3.0)).is_reproduced, of((2.0, 3.0)).sampling_errors, of((2.0, 3.0)).equal_signs) == (True, 1.5, 2)
-    assert (of((4.0, 3.0)).is_reproduced, of((-1.0, 0.5)).is_reproduced, of((-1.0, 0.5)).equal_signs) == (
+    assert (of((2.0, 3.0)).is_reproduced, of((2.0, 3.0)).sampling_errors, of((2.0, 3.0)).equal_sign_count) == (
+        True,
+        1.5,
+        2,
+    )
+    assert (of((4.0, 3.0)).is_reproduced, of((-1.0, 0.5)).is_reproduced, of((-1.0, 0.5)).equal_sign_count) == (
         False,
         False,
         1,
     )
-    assert (of((-1.0, 0.5), signed=False).is_reproduced, of((0.3,), published=0.0).equal_signs) == (True, None)
+    assert (of((-1.0, 0.5), signed=False).is_reproduced, of((0.3,), published=0.0).equal_sign_count) == (True, None)
 
 
 @pytest.mark.parametrize(

@@ -434,7 +434,7 @@ def test_it_is_saved_as_other_studies_are(found: StudyReport, tmp_path: Path) ->
 
 def test_figure_1_has_the_words_the_claims_and_the_error(found: StudyReport) -> None:
     part = found.parts[0]
-    figure = FIGURES["figure_1"].drawn_for(part)
+    figure = FIGURES["figure_1"].draw_for(part)
     assert figure is not None
     for axes, case in zip(figure.axes, part.cases.cases, strict=True):
         assert [label.get_text() for label in axes.get_xticklabels()] == case.question.split()

@@ -172,7 +172,7 @@ def test_numbers_are_those_of_replay(claims: Path, study: Run, tmp_path: Path) -
 def test_buckets_hold_all_claims_and_compare_on_the_same(claims: Path) -> None:
     setting = FactcheckSetting("n15", "lora", options={"where": "split = 'test'", "resamples": 50})
     methods = replay_methods(open_log(claims), setting)
-    found, outcomes = list(methods.buckets()), methods.result.outcomes.collect()
+    found, outcomes = list(methods.used_trace_buckets()), methods.result.outcomes.collect()
     for method in (ADAPTIVE, SURROGATE):
         mine = [bucket for bucket in found if bucket.policy == method]
         assert [(b.first, b.last) for b in mine] == [(1, 5), (6, 10), (11, 15)]
@@ -331,7 +331,7 @@ def test_the_rest_of_the_wall_clock(study: Run, tmp_path: Path) -> None:
     assert float(best["total_h"]) == pytest.approx(1.5 + (generation + verification) / 3600)
     assert adaptive["other_h"] == adaptive["total_h"] == ""
     assert float(adaptive["generation_h"]) < float(best["generation_h"])
-    claims = FactcheckSetting("n15", "strong").claims(log)["example_id"]
+    claims = FactcheckSetting("n15", "strong").reported_claims(log)["example_id"]
     assert _pools_scored_by_verifier(log, "strong", claims) == ("n15",)
     assert _pools_scored_by_verifier(open_log(written(tmp_path / "both", simulated())), "strong", claims) == (
         "n15",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from replay.studies.kit.published import PublishedDataset, PublishedWork, published_beside, published_datasets
-from replay.studies.kit.report import StudyFigure, StudyReport, drawable, figures_by_dataset, undrawn_reasons
+from replay.studies.kit.report import StudyFigure, StudyReport, drawable_figures, figures_by_dataset, undrawn_reasons
 from replay.studies.kit.sheet import (
     Captions,
     Gap,
@@ -211,7 +211,7 @@ def test_figures_that_are_not_drawn_say_why() -> None:
         "told": StudyFigure("Told", lambda part: [], lambda shown, **keys: None, lambda part: ", ".join(part.lost)),
     }
     part = Part("a", ("no scores", "no tokens"))
-    lines = list(undrawn_reasons(figures, part, drawable(figures, part)))
+    lines = list(undrawn_reasons(figures, part, drawable_figures(figures, part)))
     assert len(lines) == 2
     remarked(lines, "no_figure", "a: ", "`plain`", "no gate")
     remarked(lines, "no_figure", "a: ", "`told`", "no scores, no tokens")

@@ -86,7 +86,7 @@ def test_differences_are_those_that_the_parameters_imply(strong: StudyReport) ->
     assert STRONG.logprob_model is not None
     implied = (STRONG.auc() - STRONG.logprob_model.auc(), STRONG.auc_within() - STRONG.logprob_model.auc_within())
     for over, difference in zip(OVER, implied, strict=True):
-        pool = strong.parts[0].main
+        pool = strong.parts[0].main_pool
         assert pool.auc_minus(pool.signals[WHOLE], over).difference == pytest.approx(difference, abs=0.03)
 
 
@@ -268,8 +268,8 @@ def test_a_verifier_of_each_data_set_is_the_first_that_scored_it(tmp_path: Path)
     )
     several = write_log(tmp_path / "several", name="several", tables=tables)
     report = tb.study_latent(several, **QUICK | {"verifier": ["one", "two"]})
-    assert [(study.dataset, study.main.verifier) for study in report.parts] == [("a", "one"), ("b", "two")]
-    assert HONEST not in report.parts[0].main.signals
+    assert [(study.dataset, study.main_pool.verifier) for study in report.parts] == [("a", "one"), ("b", "two")]
+    assert HONEST not in report.parts[0].main_pool.signals
 
 
 def test_the_folder_is_a_paper(strong: StudyReport, tmp_path: Path) -> None:

@@ -270,11 +270,11 @@ def test_one_report_measures_one_set_of_traces(cut_off: Log, answered: bool, mon
     studies = study_log(cut_off, replace(ASKED, answered=answered, most=0))
     (study, *_) = studies
     made = ablations_of(study, studies)
-    traces = collect(cut_off.scan("traces"), cut_off).filter(pool=study.main.pool, action="solve")
+    traces = collect(cut_off.scan("traces"), cut_off).filter(pool=study.main_pool.pool, action="solve")
     examples = collect(cut_off.scan("examples"), cut_off).filter(dataset=study.dataset, split="test")
     own = traces.join(examples, on="example_id", how="semi")
     wanted = own["answer"].count() if answered else own.height
-    assert study.main.verifier_auc.traces == made.measured == wanted
+    assert study.main_pool.verifier_auc.traces == made.measured == wanted
     assert {one.traces for one in made.suffixes} == {wanted}
     assert 0 < own["answer"].null_count() < own.height
     assert f"measured on {wanted:,} traces" in "\n".join(_notes_on_measured_traces(replace(study, ablations=made)))

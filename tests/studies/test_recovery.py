@@ -52,7 +52,7 @@ def test_every_table_of_a_log_with_a_hole_can_be_made(holed: DatasetStudy) -> No
 
 def test_flips_among_those_acted_on_are_drawn_over_the_top_share(holed: DatasetStudy) -> None:
     """Equation 19: at 100 % the flip rate of always acting; at the frozen gate's rate its flips over that rate."""
-    figure = FIGURES["flips_among"].drawn_for(holed)
+    figure = FIGURES["flips_among"].draw_for(holed)
     assert figure is not None
     line = figure.axes[0].get_lines()[0]
     drawn = dict(zip(*np.round(np.asarray(line.get_xydata(), float).T, 9), strict=True))

@@ -276,12 +276,12 @@ def test_thresholds_are_marked_in_figures_of_either_width(width: float, own: dic
     study = own["hard"]
     rate = 100 * study.values(study.names.primary)["intervened"].mean()
     for name in ("threshold_sweep", "flips_among"):
-        figure = FIGURES[name].drawn_for(study, width)
+        figure = FIGURES[name].draw_for(study, width)
         assert figure is not None
         assert figure.get_figwidth() <= width
         for axes in (one for one in figure.axes if one.get_visible()):
             assert any(list(line.get_xdata()) == pytest.approx([rate, rate]) for line in axes.get_lines()[1:])
-    calibration = FIGURES["calibration"].drawn_for(study, width)
+    calibration = FIGURES["calibration"].draw_for(study, width)
     assert calibration is not None
     assert calibration.get_figheight() < 9
 
@@ -302,7 +302,7 @@ def test_a_sweep_that_flips_nothing_has_no_empty_panel(own: dict[str, DatasetStu
     )
     harmless = replace(study, band=band)
     assert [panel.label for panel in FIGURES["threshold_sweep"].shows(harmless)] == ["accuracy, %", "tokens"]
-    assert FIGURES["flips_among"].drawn_for(harmless) is None
+    assert FIGURES["flips_among"].draw_for(harmless) is None
     told = _report_of([harmless], [], "made").lead
     remarked(told, "no_figure", "hard", "`threshold_sweep`", "flips")
 

@@ -16,7 +16,7 @@ from replay.analyses.budgets.surrogate_keys import (
     difference_sign_at_each_value,
 )
 from replay.studies.factcheck.runs import FactcheckSetting
-from replay.studies.factcheck.study import FORGETTINGS, RIDGES, _gaps_of_other_surrogate_keys, sweep_surrogate_keys
+from replay.studies.factcheck.study import FORGETTINGS, RIDGES, _replay_other_surrogate_keys, sweep_surrogate_keys
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import open_log
 from toolkit.show import IntervalCell
@@ -40,7 +40,7 @@ def test_every_combination_is_there_and_the_default_is_the_methods_own(claims: P
 
 
 def test_differences_are_those_of_the_orders_themselves(claims: Path) -> None:
-    fixed = _gaps_of_other_surrogate_keys(open_log(claims), SETTING, 15)
+    fixed = _replay_other_surrogate_keys(open_log(claims), SETTING, 15)
     for unseen, kind in product((0.0, 1.0), ("mean", "max")):
         made = tb.budgets(
             open_log(claims), verifier="lora", max_traces=15, features=CLAIM_FEATURES, budget=[3, 7],

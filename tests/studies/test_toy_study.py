@@ -13,7 +13,7 @@ import pytest
 from replay.studies.kit.report import StudyReport
 from tests.studies.claims import rows, tables, written
 from tests.toys.majorities import study_majorities
-from thinkback.commands.study import of_study
+from thinkback.commands.study import study_command
 from toolkit.show import table_of
 
 LINE = "from thinkback.commands.study import STUDIES; STUDIES['majorities'] = 'tests.toys.majorities:study_majorities'"
@@ -59,6 +59,6 @@ def test_what_is_said_stands_before_the_tables_or_after_them(
     table = table_of(pl.DataFrame({"shown": [1]}))
     report = StudyReport("Of a toy", {}, {}, lead=("said",), screen=[table], screen_first=first)
     monkeypatch.setattr("tests.toys.majorities.study_majorities", lambda log: report)
-    of_study("tests.toys.majorities:study_majorities")("log", tmp_path / "out")
+    study_command("tests.toys.majorities:study_majorities")("log", tmp_path / "out")
     printed = capsys.readouterr().out
     assert (printed.index("shown") < printed.index("said")) is first

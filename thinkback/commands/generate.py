@@ -54,7 +54,7 @@ def generate(
     if out is None:
         raise RequiredError("name the log to write, `--out LOG`, or one to add to, `--on LOG`")
     for engine in (read.engine, *read.engines.values()):
-        _say_reached(engine, allow_keys or ())
+        _say_server(engine, allow_keys or ())
     with progress(f"generating {read.name}", plan.traces, "traces") as advance:
 
         def started(known: int) -> Advance:
@@ -91,7 +91,7 @@ def failure_line(done: Generated, out: Path) -> str:
     )
 
 
-def _say_reached(engine: EngineSettings | None, allow_keys: Sequence[str]) -> None:
+def _say_server(engine: EngineSettings | None, allow_keys: Sequence[str]) -> None:
     """Prints the server that will be asked, and the variable of its key, before anything is sent. EngineError where
     that key may not go there.
     """
@@ -127,7 +127,7 @@ def _add(
             signals = False  # of these pools nothing is known yet
         else:
             for engine in (read.engine, *read.engines.values()):
-                _say_reached(None if added.has_nothing_to_add else engine, allow_keys)
+                _say_server(None if added.has_nothing_to_add else engine, allow_keys)
             with progress(f"adding to {on.name}", added.plan.traces, "traces") as advance:
 
                 def started(known: int) -> Advance:
@@ -169,7 +169,7 @@ def _add_signals(
         console.say(f"{on} already has everything that {plan.additions.name} adds")
         return
     if any(todo.step.needs_engine and todo.traces.height for todo in plan.todo):
-        _say_reached(plan.additions.engine, allow_keys)
+        _say_server(plan.additions.engine, allow_keys)
     with progress(f"adding to {on.name}", plan.missing_row_count, "traces") as advance:
 
         def started(known: int) -> Advance:

@@ -22,7 +22,7 @@ The command prints the format. Write its name in the place of `auto` to be certa
 """
 
 
-def of_format(format_name: str, description: str = "") -> Callable[..., None]:
+def format_command(format_name: str, description: str = "") -> Callable[..., None]:
     """Makes the command that imports a known format, or `auto`."""
 
     def command(

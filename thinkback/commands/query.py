@@ -24,7 +24,7 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True)
-class Queried:
+class QuerySource:
     """The thing to query: its `answer` function for SQL, and whether it is simulated."""
 
     answer: Callable[[str], pl.DataFrame]
@@ -63,7 +63,7 @@ def query(source: str, sql: str, output: Format | None = None) -> None:
         console.show(replace(table, columns=columns, below=more))
 
 
-def _open_source(source: str) -> Queried:
+def _open_source(source: str) -> QuerySource:
     """Opens a saved result, if the folder has the record of one; else a log."""
     from functools import partial
 
@@ -75,6 +75,6 @@ def _open_source(source: str) -> Queried:
 
         if is_saved_result(Path(source)):
             result = load(source)
-            return Queried(result.query, result.simulated)
+            return QuerySource(result.query, result.simulated)
     log = open_log(source)
-    return Queried(partial(query_log, log), log.simulated)
+    return QuerySource(partial(query_log, log), log.simulated)

@@ -26,7 +26,7 @@ def _print_lines(lines: Iterable[str]) -> None:
         console.say(line)
 
 
-def of_study(function: str) -> Callable[..., None]:
+def study_command(function: str) -> Callable[..., None]:
     """Makes the command of a study: its function's arguments, `--out`, `--force` and `--workers`."""
 
     @with_arguments_of(function, without=("log",))

@@ -44,7 +44,7 @@ def export_table(log: Log, out: Path, to: str) -> int:
 
 
 def _flat_rows(log: Log, block: pl.Expr, verifiers: list[str]) -> pl.DataFrame:
-    traces, examples = (_rows(log, table, block) for table in ("traces", "examples"))
+    traces, examples = (_columns_to_export(log, table, block) for table in ("traces", "examples"))
     shared = [name for name in examples.columns if name in traces.columns and name != "example_id"]
     examples = examples.rename({name: f"example.{name}" for name in shared})
     parts = [examples.columns, [name for name in traces.columns if name != "example_id"]]
@@ -58,7 +58,7 @@ def _flat_rows(log: Log, block: pl.Expr, verifiers: list[str]) -> pl.DataFrame:
         parts.append(scores.drop("trace_id").columns)
         table = table.join(scores, on="trace_id", how="left", maintain_order="left")
     if log.has("features"):
-        features = _rows(log, "features", block).unique("trace_id", keep="any").drop("example_id")
+        features = _columns_to_export(log, "features", block).unique("trace_id", keep="any").drop("example_id")
         features = features.rename({name: f"feature.{name}" for name in features.columns if name not in _KEYS})
         parts.append(features.drop("trace_id").columns)
         table = table.join(features, on="trace_id", how="left", maintain_order="left")
@@ -71,7 +71,7 @@ def _flat_rows(log: Log, block: pl.Expr, verifiers: list[str]) -> pl.DataFrame:
     return table.select(names)
 
 
-def _rows(log: Log, table: str, block: pl.Expr) -> pl.DataFrame:
+def _columns_to_export(log: Log, table: str, block: pl.Expr) -> pl.DataFrame:
     """The columns of a log's table that are exported, and those that its rows are sorted by."""
     order = _ORDER if table == "traces" else ()
     return collect(log.scan(table, list(dict.fromkeys([*log.columns(table), *order]))).filter(block), log)

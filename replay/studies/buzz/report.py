@@ -18,7 +18,7 @@ from replay.studies.kit.report import (
     UNDONE,
     StudyReport,
     draw_figures,
-    drawable,
+    drawable_figures,
     intervals_line,
     log_line,
     record_of,
@@ -83,7 +83,7 @@ def _report_of(studies: Sequence[BuzzStudy], name: str, width: float) -> StudyRe
     for study in studies:
         words[f"Verdicts, {study.dataset}"] = [f"{one.sentence()}." for one in findings(study)]
     undone = merge_notes(studies, lambda study: (remark(UNSERVED, line) for line in _undone_lines(study)))
-    undone += [why for study in studies for why in undrawn_reasons(FIGURES, study, drawable(FIGURES, study))]
+    undone += [why for study in studies for why in undrawn_reasons(FIGURES, study, drawable_figures(FIGURES, study))]
     words[UNDONE] = undone
     cases = [(study.dataset, study.cases) for study in studies]
     has_cases = any(each.cases for _, each in cases)

@@ -108,7 +108,7 @@ def _fitted_numbers(run: str, cells: Methods, numbers: PublishedDataset) -> Iter
                 yield _CheckedValue(row["table"], method, of["what"], published_value, value.estimate, distance, error)
 
 
-def with_limit(line: _CheckedValue, factor: float, known: KnownMisfit | None) -> _CheckedValue:
+def with_allowed_distance(line: _CheckedValue, factor: float, known: KnownMisfit | None) -> _CheckedValue:
     """Returns a line with `factor` times its distance, but at most `ERRORS` sampling errors. `known` says that the
     number is known to fail.
     """
@@ -191,7 +191,7 @@ class _SeedMean:
         return (self.mean - self.first.published) / self.first.error if self.first.error else None
 
     @property
-    def equal_signs(self) -> int | None:
+    def equal_sign_count(self) -> int | None:
         """How many seeds have the published sign; None for a number whose sign does not count, or that is 0."""
         if not self.first.signed or self.first.published == 0:
             return None
@@ -204,7 +204,7 @@ class _SeedMean:
         """
         if self.sampling_errors is None:
             return None
-        turned = self.equal_signs is not None and self.mean * self.first.published <= 0
+        turned = self.equal_sign_count is not None and self.mean * self.first.published <= 0
         return abs(self.sampling_errors) <= ERRORS and not turned
 
 
@@ -234,7 +234,7 @@ def held_out_table(lines: list[_SeedMean], title: str, reasons: Mapping[str, str
     rows = tuple(
         (
             *x.first.row_key, x.first.published, x.mean, min(x.values), max(x.values), x.first.error, x.sampling_errors,
-            None if x.equal_signs is None else f"{x.equal_signs} of {len(x.values)}", x.is_reproduced,
+            None if x.equal_sign_count is None else f"{x.equal_sign_count} of {len(x.values)}", x.is_reproduced,
         )
         for x in lines
     )  # fmt: skip
@@ -286,7 +286,10 @@ def check_simulation(log: Log, name: str, pool: str) -> list[_CheckedValue]:
     ]
     if name == "quantemp":
         lines += _fitted_numbers("other", replay_methods(log, replace(setting, verifier="deepseek")), numbers)
-    return [with_limit(x, FIT["relaxed"].get(name, 1.0), KNOWN.get((name, x.table, x.method, x.what))) for x in lines]
+    return [
+        with_allowed_distance(x, FIT["relaxed"].get(name, 1.0), KNOWN.get((name, x.table, x.method, x.what)))
+        for x in lines
+    ]
 
 
 def _gold_share(log: Log, name: str, setting: FactcheckSetting, claims: int) -> Iterator[_CheckedValue]:
@@ -297,7 +300,7 @@ def _gold_share(log: Log, name: str, setting: FactcheckSetting, claims: int) -> 
 
 
 def _bucket_shares(main: Methods, numbers: PublishedDataset) -> Iterator[_CheckedValue]:
-    for bucket in main.buckets():
+    for bucket in main.used_trace_buckets():
         published_value = numbers.number_in_row("B.1", "claims", **bucket_keys(bucket))
         if published_value is not None:
             what, share = f"claims with {bucket.first} to {bucket.last} traces, %", published_value / main.n
@@ -328,7 +331,7 @@ def held_out_summaries(logs: Iterable[Log], name: str, pool: str) -> list[_SeedM
 
 def _held_out_numbers(log: Log, name: str, pool: str, resamples: int) -> Iterator[_HeldOutNumber]:
     numbers, setting = published(name), _simulated_setting(pool, resamples)
-    for bucket in replay_methods(log, setting).buckets():
+    for bucket in replay_methods(log, setting).used_trace_buckets():
         for what, name_of, column in (
             ("method macro-F1, %", bucket.policy, "method_macro_f1_pct"),
             ("exhaustive macro-F1, %", BEST, "exhaustive_macro_f1_pct"),

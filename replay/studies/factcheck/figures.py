@@ -12,7 +12,7 @@ from replay.analyses.budgets.surrogate_keys import macro_f1_gaps
 from replay.studies.factcheck.published import CAP, pool_of, published_claims, published_pools
 from replay.studies.factcheck.runs import TITLES, VERIFYING
 from replay.studies.factcheck.study import Study
-from replay.studies.kit.cells import reasons
+from replay.studies.kit.cells import group_by_reason
 from replay.studies.kit.report import NO_FIGURE, figures_by_dataset
 from replay.studies.kit.sheet import merge_notes
 from toolkit import show
@@ -97,7 +97,10 @@ def _budget_panels(study: Study, lines: Mapping[str, str]) -> Iterator[tuple[str
             if rows["estimate"].null_count() == len(rows):
                 continue
             k, estimate, low, high = (tuple(rows[column]) for column in ("k", "estimate", "low", "high"))
-            diagnostic, published_points = (bool(rows["diagnostic"][0]), tuple(study.curve(fixed, order, k).items()))
+            diagnostic, published_points = (
+                bool(rows["diagnostic"][0]),
+                tuple(study.published_curve(fixed, order, k).items()),
+            )
             curves.append(
                 show.PlottedCurve(name, k, estimate, low, high, diagnostic, "sees all scores", published_points)
             )
@@ -117,7 +120,8 @@ def _difference_curves(studies: Sequence[Study], pairs: Sequence[tuple[str, str]
                 ends = ((gap.points.estimate, gap.points.low, gap.points.high) for gap in by_budget.values())
                 estimate, low, high = zip(*ends, strict=True)
                 one, two = (
-                    study.curve(fixed, order.removesuffix(", expected"), tuple(by_budget)) for order in (first, second)
+                    study.published_curve(fixed, order.removesuffix(", expected"), tuple(by_budget))
+                    for order in (first, second)
                 )
                 published_points = tuple((k, 100 * (one[k] - two[k])) for k in one if k in two)
                 name = f"{study.dataset}, {fixed.name}: {names[first]} − {names[second]}"
@@ -206,7 +210,9 @@ def missing_figure_notes(study: Study) -> list[str]:
     """Lists the figures that are not drawn or lack a method, an order, a pool or a setting, each with its reason."""
     sentences = []
     if len(_replayed_methods(study)) < len(VERIFYING):
-        sentences.append(_no_figure_note("figure 5.1", bool(_replayed_methods(study)), reasons(study.main.missing)))
+        sentences.append(
+            _no_figure_note("figure 5.1", bool(_replayed_methods(study)), group_by_reason(study.main.missing))
+        )
     if unpublished := _methods_without_published_point(study):
         text = f"figure 5.1: the thesis has no macro-F1 of {', '.join(unpublished)} on {study.dataset}"
         sentences.append(show.remark("unpublished", text))

@@ -17,8 +17,8 @@ from replay.kinds.sample import EVERY
 from replay.runs.passes.coverage import LEFT_OUT
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, METHODS, SURROGATE, TITLES, TOP, VOTE, Methods
 from replay.studies.factcheck.study import KEYS, MEASURED, SWEPT, Study
-from replay.studies.factcheck.tables import COSTS, MethodOfRun, percent
-from replay.studies.kit.cells import PolicyCells, read_interval, reasons
+from replay.studies.factcheck.tables import COSTS, MethodOfRun, percent_column
+from replay.studies.kit.cells import PolicyCells, group_by_reason, read_interval
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers, rows_of_records, words
 from toolkit.show import IntervalCell, Number, TableColumn, remark
 from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS
@@ -39,7 +39,10 @@ DIFFERENCE_COLUMNS = tuple(
         numbers(f"p, {head}", f"{metric}_p", 4),
     )
 )
-QUALITY = (percent("Macro-F1, %", "macro_f1_pct", "macro_f1"), percent("Accuracy, %", "accuracy_pct", "accuracy"))
+QUALITY = (
+    percent_column("Macro-F1, %", "macro_f1_pct", "macro_f1"),
+    percent_column("Accuracy, %", "accuracy_pct", "accuracy"),
+)
 
 
 def _difference_cells(methods: Methods, method: str, against: str) -> dict[str, Value]:
@@ -71,7 +74,7 @@ def _pair_rows(study: Study) -> Iterator[Row]:
 
 def _reasons_for_missing_pairs(study: Study) -> Iterator[str]:
     for name, methods in _runs_with_pairs(study).items():
-        yield from (f"{name}: {reason}" for reason in reasons(methods.missing))
+        yield from (f"{name}: {reason}" for reason in group_by_reason(methods.missing))
 
 
 def _order_mean_rows(study: Study) -> Iterator[Row]:
@@ -135,7 +138,7 @@ MEANS = Sheet[Study](
 )  # fmt: skip
 VARIANTS = Sheet[Study](
     "variants", "Further policies", ("Policy",), (
-        percent("Macro-F1, %", "macro_f1", "macro_f1"), percent("Accuracy, %", "accuracy", "accuracy"),
+        percent_column("Macro-F1, %", "macro_f1", "macro_f1"), percent_column("Accuracy, %", "accuracy", "accuracy"),
         *DIFFERENCE_COLUMNS, *CALLS, *SETS,
     ), _further_policy_rows, (AGAINST_SURROGATE, _dropped_variant_notes), group="variants",
 )  # fmt: skip
@@ -177,7 +180,7 @@ def _smallest_budget_rows(study: Study) -> Iterator[Row]:
         yield replace(row, values={**row.values, "best": 100 * best if isinstance(best, float) else None})
 
 
-def _unresolved_rows(study: Study) -> Iterator[Row]:
+def _margin_unmet_rows(study: Study) -> Iterator[Row]:
     """Yields the share of claims on which the margin rule does not yet hold after k traces, with no cap
     but the pool.
     """
@@ -236,7 +239,7 @@ WITHOUT_POLICY = (
         "unresolved", "Adaptive Stopping with no cap but the pool", (K,), (
             intervals("Not stopped, %", "share", 1), numbers("Largest margin reached", "largest", 4),
             numbers("Median of the largest", "median", 4), numbers("Claims", "n", 0),
-        ), _unresolved_rows,
+        ), _margin_unmet_rows,
         (
             "margins: the largest lead so far of each claim that has not stopped",
             lambda study: _uncovered_claims_notes(

@@ -22,7 +22,7 @@ from replay.runs.passes.coverage import FREE
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.studies.factcheck.published import BUDGETS
-from replay.studies.kit.cells import cell, left_out_note, notes_beyond, unlogged_note, warnings_of
+from replay.studies.kit.cells import cell, left_out_note, notes_without_metrics, unlogged_note, warnings_of
 from replay.studies.kit.published import PublishedDataset, published_beside
 from toolkit.errors import (
     AmbiguousError,
@@ -91,7 +91,7 @@ class FactcheckSetting:
         """The price of one hour of the device."""
         return self.kw * self.eur_per_kwh
 
-    def claims(self, log: Log, *columns: str) -> pl.DataFrame:
+    def reported_claims(self, log: Log, *columns: str) -> pl.DataFrame:
         """Returns these columns of the examples to report, sorted by example_id."""
         return examples_where(log, self.where, *columns)
 
@@ -375,7 +375,7 @@ class Methods:
         settings = None if self.result is None else self.result.summariser.settings
         return 0.0 if settings is None else settings.kw * settings.eur_per_kwh
 
-    def buckets(self) -> Iterator[Bucket]:
+    def used_trace_buckets(self) -> Iterator[Bucket]:
         """Yields the number of examples by the traces that adaptive stopping and the surrogate used, in
         steps of five.
         """
@@ -455,7 +455,7 @@ def table_notes(run: Methods, unshown: Collection[str]) -> Iterator[Note]:
     """
     if run.result is not None:
         yield from (note("left_out_file", text) for text in left_out_note(run.result.excluded))
-        yield from (one for one in notes_beyond(run.result, unshown) if one.code != FREE)
+        yield from (one for one in notes_without_metrics(run.result, unshown) if one.code != FREE)
     yield from (note("unlogged", text) for text in run.unlogged_reasons().values())
 
 

@@ -29,7 +29,7 @@ from replay.studies.factcheck import runs
 from replay.studies.factcheck.cases import Cases, example_cases
 from replay.studies.factcheck.published import ORDER_COLUMNS, TOTALS, pool_of, published_claims
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods
-from replay.studies.kit.cells import note_line, reasons, warnings_of
+from replay.studies.kit.cells import group_by_reason, note_line, warnings_of
 from replay.studies.kit.published import PublishedDataset
 from toolkit.errors import InvalidError, ThinkbackError, argument, listed
 from toolkit.log import Log, collect
@@ -253,10 +253,10 @@ def _budgets_of_pool(
     except ThinkbackError as error:
         return None, [_UnknownBudgets(traces, None, str(error), split)]
     gaps = [_UnknownBudgets(traces, order, why, split) for order, why in pool_budgets.missing.items()]
-    return PoolBudgets(pool_budgets, _gaps_of_other_surrogate_keys(log, setting, traces), split), gaps
+    return PoolBudgets(pool_budgets, _replay_other_surrogate_keys(log, setting, traces), split), gaps
 
 
-def _gaps_of_other_surrogate_keys(log: Log, setting: FactcheckSetting, size: int) -> tuple[SurrogateGapsAtSetting, ...]:
+def _replay_other_surrogate_keys(log: Log, setting: FactcheckSetting, size: int) -> tuple[SurrogateGapsAtSetting, ...]:
     """Replays the surrogate with other keys, at the budgets that tables show of a pool of so many traces."""
     options = {**setting.options, "features": setting.features}
     return tuple(
@@ -274,7 +274,7 @@ def _validation_budgets(log: Log, setting: FactcheckSetting, dataset: str) -> _V
     )
     if validation_ids.is_empty():
         return _ValidationBudgets()
-    if validation_ids["example_id"].is_in(setting.claims(log)["example_id"].implode()).any():
+    if validation_ids["example_id"].is_in(setting.reported_claims(log)["example_id"].implode()).any():
         return _ValidationBudgets(
             missing=(remark("validation_reported", "validation claims are among those reported"),)
         )
@@ -437,7 +437,7 @@ class Study:
         pool = pool_of(numbers.dataset, fixed.split, fixed.budgets.max_traces)
         return self.published("B.4", pool=pool.name, pool_traces=pool.size, k=k)
 
-    def curve(self, fixed: PoolBudgets, order: str, ks: Sequence[int]) -> dict[int, float]:
+    def published_curve(self, fixed: PoolBudgets, order: str, ks: Sequence[int]) -> dict[int, float]:
         """Returns the published points of an order, as fractions."""
         rows = {k: self.published_budget(fixed, k).get("published", {}) for k in ks if order in ORDER_COLUMNS}
         return {k: row[ORDER_COLUMNS[order]] / 100 for k, row in rows.items() if ORDER_COLUMNS[order] in row}
@@ -450,8 +450,8 @@ class Study:
         hint = "name one (`--other-verifier`, in Python `other_verifier`)"
         text = f"the log has {len(self.others)} other verifiers ({listed(self.others)}): {hint}"
         several = remark("several_verifiers", text)
-        why: dict[str, Sequence[str]] = {number: reasons(self.main.missing) for number in MAIN}
-        why |= dict.fromkeys(OTHER, reasons(self.other.missing)) | dict.fromkeys(
+        why: dict[str, Sequence[str]] = {number: group_by_reason(self.main.missing) for number in MAIN}
+        why |= dict.fromkeys(OTHER, group_by_reason(self.other.missing)) | dict.fromkeys(
             LARGER, tuple(self._missing_caps_notes())
         )
         for number, kinds in TAKES.items():
@@ -462,14 +462,16 @@ class Study:
         return why | dict.fromkeys(FIXED, self.budgets.missing) | {
             "sensitivity": missing_settings_note(self.sensitivity),
             "keys": list(dict.fromkeys(self.surrogate_keys.missing.values())),
-            "orders": reasons(self.averaged.missing),
+            "orders": group_by_reason(self.averaged.missing),
         }  # fmt: skip
 
     def _missing_caps_notes(self) -> Iterator[str]:
         largest = self.budgets.depth.largest
         beyond = [cap for cap in self.caps if cap > largest]
         for cap, run in self.caps.items():
-            yield from (remark(code_of(why), f"cap {cap}: {why}") for why in reasons(run.missing) if cap not in beyond)
+            yield from (
+                remark(code_of(why), f"cap {cap}: {why}") for why in group_by_reason(run.missing) if cap not in beyond
+            )
         if beyond:
             caps = (
                 f"cap {beyond[0]} is a dash" if len(beyond) == 1 else f"caps {', '.join(map(str, beyond))} are dashes"
@@ -516,8 +518,8 @@ def study_log(
     """
     if setting.dev is not None:
         learnt = ids_where(log, setting.dev, "dev")
-        refuse_overlap(log, learnt, setting.claims(log)["example_id"], "dev", setting.dev)
-    spaces = runs.label_spaces(setting.claims(log, "dataset", "labels"), "the study of fact checking")
+        refuse_overlap(log, learnt, setting.reported_claims(log)["example_id"], "dev", setting.dev)
+    spaces = runs.label_spaces(setting.reported_claims(log, "dataset", "labels"), "the study of fact checking")
     settings = {
         dataset: replace(setting.for_dataset(log, dataset, spaces, published), pool=pools.get(dataset, setting.pool))
         for dataset in spaces

@@ -20,7 +20,7 @@ from replay.studies.factcheck.runs import (
     difference_limits_and_p,
 )
 from replay.studies.factcheck.study import LARGER, OTHER, Study
-from replay.studies.kit.cells import cell, estimate, note_line, reasons
+from replay.studies.kit.cells import cell, estimate, group_by_reason, note_line
 from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers
 from toolkit.errors import listed
 from toolkit.show import IntervalCell, Number, TableColumn, remark
@@ -101,7 +101,7 @@ def euro_column(heading: str, key: str, part: str | None = None) -> Column:
     return intervals(heading, key, 3, partial(euros_cell, part=part), significant=2)
 
 
-def percent(heading: str, key: str, metric: str) -> Column:
+def percent_column(heading: str, key: str, metric: str) -> Column:
     """Makes a column of a share of examples, in percent."""
     return intervals(heading, key, metric=metric, scale=100)
 
@@ -204,8 +204,8 @@ def quality_columns(studies: Studies) -> list[Column]:
             intervals(f"F1 {label}", f"f1:{label}", metric=f"f1:{label}", scale=100, note=why * (label in lacking))
             for label in every
         ]
-    means = percent("M-F1", "macro_f1_pct", "macro_f1"), percent("W-F1", "weighted_f1_pct", "weighted_f1")
-    return [*classes, *means, percent("Acc.", "accuracy_pct", "accuracy")]
+    means = percent_column("M-F1", "macro_f1_pct", "macro_f1"), percent_column("W-F1", "weighted_f1_pct", "weighted_f1")
+    return [*classes, *means, percent_column("Acc.", "accuracy_pct", "accuracy")]
 
 
 Note = str | Callable[[Study], Iterable[str]]
@@ -328,7 +328,7 @@ def _wall_clock_line(study: Study) -> str:
 
 def _bucket_rows(study: Study) -> Iterator[Row]:
     """Yields the number of claims by traces used (table B.1)."""
-    for bucket in study.main.buckets():
+    for bucket in study.main.used_trace_buckets():
         values: dict[str, Value] = {
             "claims": bucket.examples, "share_pct": 100 * bucket.share, "by_attempts": bucket.attempts
         }  # fmt: skip
@@ -383,7 +383,7 @@ def _efficiency_rows(study: Study) -> Iterator[Row]:
 
 
 def _efficiency_notes(study: Study) -> Iterator[str]:
-    yield from reasons(study.main.missing)
+    yield from group_by_reason(study.main.missing)
     yield from study.main.unlogged_reasons().values()
     yield "hours: of latency_s, one call after the other"
     yield f"{CALL}: a dash where a method makes none"

@@ -46,7 +46,7 @@ def note_line(note: Note) -> str:
     return remark(note.code, str(note))
 
 
-def notes_beyond(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:
+def notes_without_metrics(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:
     """Returns the notes of a run, without those that concern only `unshown` metrics."""
     return tuple(note for note in result.notes if not note.metrics or not set(note.metrics) <= set(unshown))
 
@@ -69,7 +69,7 @@ def estimate(entry: Any) -> float | None:
     return None if entry is None else entry.estimate
 
 
-def reasons(missing: Mapping[str, str]) -> list[str]:
+def group_by_reason(missing: Mapping[str, str]) -> list[str]:
     """Groups missing names by reason; a reason that holds for more than two names stands without them."""
     names_by_reason: dict[str, list[str]] = {}
     for name, why in missing.items():

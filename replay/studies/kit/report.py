@@ -32,7 +32,7 @@ class StudyFigure:
     draw: Callable[..., Figure]
     missing: str | Callable[[Any], str] = ""
 
-    def drawn_for(self, part: Any, width: float = WIDTH) -> Figure | None:
+    def draw_for(self, part: Any, width: float = WIDTH) -> Figure | None:
         """Draws the figure of a data set; None where there is nothing to show."""
         content, title = self.shows(part), f"{self.title}, {part.dataset}"
         return self.draw(content, title=title, simulated=part.simulated, width=width) if content else None
@@ -42,7 +42,7 @@ Figures = Mapping[str, StudyFigure]
 """Figures by the names of their files."""
 
 
-def drawable(figures: Figures, part: Any) -> list[str]:
+def drawable_figures(figures: Figures, part: Any) -> list[str]:
     """Names the figures for which a data set has data."""
     return [key for key, figure in figures.items() if figure.shows(part)]
 
@@ -65,7 +65,7 @@ def figures_by_dataset(parts: Sequence[P], draw: Callable[[P], Mapping[str, Figu
 def draw_figures(figures: Figures, parts: Sequence[P], width: float = WIDTH) -> dict[str, Figure]:
     """Draws every figure of the data sets, `width` inches wide, by the names of their files."""
     return figures_by_dataset(
-        parts, lambda part: {key: figure.drawn_for(part, width) for key, figure in figures.items()}
+        parts, lambda part: {key: figure.draw_for(part, width) for key, figure in figures.items()}
     )
 
 

@@ -74,7 +74,7 @@ def _panels_over_n(study: LatentStudy, names: Sequence[str]) -> list[Panel]:
     return [("", curves)] if len(curves) > 1 and len(strategies.n) > 1 else []
 
 
-def _chosen_and_reported(study: LatentStudy) -> tuple[Strategies, Strategies] | None:
+def _strategies_by_half(study: LatentStudy) -> tuple[Strategies, Strategies] | None:
     """Returns the strategies on the half of the examples that chooses settings, and on the half that is reported."""
     strategies, chosen = study.strategies, study.chosen
     if strategies is None or strategies.probe is None or chosen is None or not chosen.any() or chosen.all():
@@ -86,7 +86,7 @@ def _conditional_vote_panels(study: LatentStudy) -> list[Panel]:
     """Draws conditional voting: accuracy over mean samples, one panel per threshold below which a probe is followed by
     a vote.
     """
-    halves, verifier = _chosen_and_reported(study), _verifier_of_strategies(study)
+    halves, verifier = _strategies_by_half(study), _verifier_of_strategies(study)
     if halves is None or verifier not in (halves[1].scores or {}):
         return []
     strategies = halves[1]
@@ -111,7 +111,7 @@ def _self_correction_panels(study: LatentStudy) -> list[Panel]:
     """Draws conditional self-correction: accuracy over mean samples, and the threshold that is best on
     the other half.
     """
-    halves, verifier = _chosen_and_reported(study), _verifier_of_strategies(study)
+    halves, verifier = _strategies_by_half(study), _verifier_of_strategies(study)
     if halves is None or halves[1].corrected is None or verifier not in (halves[1].scores or {}):
         return []
     chosen, correction = (half.self_correction_strategy(str(verifier)) for half in halves)
@@ -258,7 +258,7 @@ SCALE = 100.0
 
 def _auc_differences(study: LatentStudy, over: str) -> list[PolicyDifference]:
     """Returns the AUC of every other signal minus that of the verifier, the largest difference first."""
-    pool, differences = study.main, []
+    pool, differences = study.main_pool, []
     if pool.is_single and over == WITHIN:
         return []
     for key, one in pool.signals.items():

@@ -228,7 +228,7 @@ class LatentStudy:
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
         left_out = {} if self.strategies is None else self.strategies.left_out or {}
-        return verdicts_of(self.main, self.setting.settings.level, self.gains, self.missing.get(FRONT), left_out)
+        return verdicts_of(self.main_pool, self.setting.settings.level, self.gains, self.missing.get(FRONT), left_out)
 
     @property
     def simulated(self) -> bool:
@@ -238,15 +238,15 @@ class LatentStudy:
     def table_pools(self) -> tuple[MeasuredPool, ...]:
         """The pools that tables show: the pool of samples, and the pool of probes."""
         probe = None if self.strategies is None else self.strategies.source.probe
-        return tuple(pool for pool in self.pools if pool is self.main or pool.pool == probe)
+        return tuple(pool for pool in self.pools if pool is self.main_pool or pool.pool == probe)
 
     def has_published_numbers(self, pool: MeasuredPool) -> bool:
         """Whether published numbers stand beside a pool: the paper measures greedy attempts."""
-        greedy = next((table_pool for table_pool in self.table_pools if table_pool.temperature == 0), self.main)
+        greedy = next((table_pool for table_pool in self.table_pools if table_pool.temperature == 0), self.main_pool)
         return self.published is not None and pool is greedy
 
     @property
-    def main(self) -> MeasuredPool:
+    def main_pool(self) -> MeasuredPool:
         """The pool that verdicts are of."""
         return self.pools[0]
 
@@ -452,7 +452,7 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
     if placed is None:
         why = f"no model has hidden states of traces of {study.dataset} both to train on and to report"
         missing |= dict.fromkeys(FITTED, why)
-        return replace(on_votes, suffixes=tuple(_suffix_aucs(study, study.main.pool, None, None)))
+        return replace(on_votes, suffixes=tuple(_suffix_aucs(study, study.main_pool.pool, None, None)))
     level = study.setting.settings.level
     dataset_traces = place_probes.restrict_traces(placed, placed.has_value("dataset", study.dataset))
     pool = _pool_for_ablations(study, dataset_traces)
@@ -504,7 +504,7 @@ def _placed_traces(study: LatentStudy, states: str, train: pl.Series) -> PlacedT
 def _pool_for_ablations(study: LatentStudy, placed: PlacedTraces) -> str:
     """Returns the pool of the verdicts where its traces have states, else the pool with most such traces."""
     counts = placed.keys.filter(pl.Series(~placed.train))["pool"].value_counts().sort("count", "pool", descending=True)
-    return study.main.pool if study.main.pool in counts["pool"] else str(counts["pool"][0])
+    return study.main_pool.pool if study.main_pool.pool in counts["pool"] else str(counts["pool"][0])
 
 
 def _temperature_aucs(
@@ -603,7 +603,7 @@ def _model_aucs(study: LatentStudy, main: PlacedTraces, missing: dict[str, str])
 def _suffix_aucs(
     study: LatentStudy, pool: str, main: PlacedTraces | None, table: np.ndarray | None
 ) -> Iterator[SuffixAuc]:
-    measured = next((one for one in study.pools if one.pool == pool), study.main)
+    measured = next((one for one in study.pools if one.pool == pool), study.main_pool)
     traces, level = measured.traces, study.setting.settings.level
     scores = traces.log_probabilities_by_suffix(range(1, min(LONGEST, traces.most_tokens) + 1))
     tokens = [-token for _, token in main.places if token < 0] if main is not None else []
@@ -634,7 +634,7 @@ def _align_scores_to_traces(traces: ScoredTraces, ids: pl.Series, score: np.ndar
 
 def _votes_entropy(study: LatentStudy, missing: dict[str, str]) -> VotesEntropy | None:
     source = study.strategies.source if study.strategies is not None else None
-    pool = source.pool if source is not None else study.main.pool
+    pool = source.pool if source is not None else study.main_pool.pool
     probe = source.probe if source is not None else None
     scored = {one.pool: one.verifier for one in study.pools}
     verifier = scored.get(probe or pool)

@@ -211,7 +211,7 @@ def _notes_on_measured_traces(study: LatentStudy) -> Iterator[str]:
     ablations = study.ablations
     if ablations.measured:
         verifier = f"a verifier here is the mean of classifiers of one place each, {len(ablations.places)} at most"
-        yield f"{verifier}, which is not `{study.main.verifier}`; measured on {ablations.measured:,} traces"
+        yield f"{verifier}, which is not `{study.main_pool.verifier}`; measured on {ablations.measured:,} traces"
         yield from _notes_on_what_is_left_out(study)
 
 
@@ -321,7 +321,7 @@ def _notes_on_intervals(study: LatentStudy) -> Iterator[str]:
 
 
 def _notes_on_pools(study: LatentStudy) -> Iterator[str]:
-    text = f"areas and picks: of {len(study.main.traces.right):,} traces of `{study.main.pool}`"
+    text = f"areas and picks: of {len(study.main_pool.traces.right):,} traces of `{study.main_pool.pool}`"
     if study.strategies is not None:
         source = study.strategies.source
         text += f"; votes: of `{source.pool}`" + (f", first attempts: of `{source.probe}`" if source.probe else "")

@@ -77,7 +77,7 @@ class Case:
     gold: str | None = None
     lines: tuple[_CaseLine, ...] = ()
 
-    def frequency(self) -> str:
+    def frequency_text(self) -> str:
         """Says on how many examples the rule holds, with the interval of the share."""
         share = "" if self.share is None else f", {NumberWithInterval(1).show(self.share)} %"
         return f"{self.count:,} of {self.of:,} questions{share}"
@@ -181,7 +181,7 @@ def choose_cases(
     cases, missing = [*_evidence_cases(source)], []
     for case, table in zip(cases, ("5.2", "5.3"), strict=False):
         if not case.count:
-            missing.append(remark(_NO_CASE, f"table {table}: no question where {case.kind}: {case.frequency()}"))
+            missing.append(remark(_NO_CASE, f"table {table}: no question where {case.kind}: {case.frequency_text()}"))
     if not cases:
         missing.append(remark(_NO_CASE, f"{FAIR} and {SUNAR} are not replayed together with gold documents"))
     pool = main_chains(answers)
@@ -198,7 +198,7 @@ def choose_cases(
         cases += _fix_cases(source, single, best)
     majority = selection.way(pool, MAJORITY)
     if majority is not None:
-        wrong = (selection.run.values(majority.name) == 0) & _some_right(source, pool)
+        wrong = (selection.run.values(majority.name) == 0) & _has_right_chain(source, pool)
         cases.append(source.case(WRONG_MAJORITY, RULES[WRONG_MAJORITY], selection.run.ids, wrong, [majority]))
     blamed = best or majority
     errors = [] if blamed is None else list(_error_cases(source, blamed))
@@ -232,7 +232,7 @@ def _fix_cases(source: _Source, single: Way, best: Way) -> Iterator[Case]:
         yield source.case(f"{FIX}, {kind}", rule, run.ids, fixed & of_type, [single, best])
 
 
-def _some_right(source: _Source, pool: AnswerPool) -> np.ndarray:
+def _has_right_chain(source: _Source, pool: AnswerPool) -> np.ndarray:
     """Whether some chain of a pool is right, on each example of the run (E,)."""
     rows = source.answers.traces.filter(pl.col("pool") == pool.name)
     right = rows.filter(pl.col("correct").fill_null(False))["example_id"].unique()
@@ -255,9 +255,9 @@ def _error_cases(source: _Source, way: Way) -> Iterator[Case]:
     masks: Mapping[str, np.ndarray] = {
         CONTAINED: is_contained(answer, gold),
         GRANULARITY: wrong & np.array([is_other_granularity(*pair) for pair in zip(answer, gold, strict=True)], bool),
-        LEVEL: wrong & (is_contained(gold, answer) | _earlier_answers(source, rows)),
+        LEVEL: wrong & (is_contained(gold, answer) | _is_earlier_answer(source, rows)),
         TWO_RIGHT: wrong & several,
-        NO_CHAIN: wrong & ~_some_right(source, way.pool),
+        NO_CHAIN: wrong & ~_has_right_chain(source, way.pool),
     }
     for kind, mask in masks.items():
         yield source.case(kind, RULES[kind], run.ids, mask, [way])
@@ -271,7 +271,7 @@ def is_other_granularity(answer: str | None, gold: str | None) -> bool:
                ((answer, gold), (gold, answer)))  # fmt: skip
 
 
-def _earlier_answers(source: _Source, rows: pl.DataFrame) -> np.ndarray:
+def _is_earlier_answer(source: _Source, rows: pl.DataFrame) -> np.ndarray:
     """Whether each answer (E,) is one that the rounds of a hop before the example's last one gave."""
     main = source.retrieval.pools.main
     if main is None:
@@ -316,7 +316,7 @@ def _case_markdown(dataset: str, case: Case) -> Iterator[str]:
     yield ""
     yield from (f"    {printable(line)}".rstrip() for line in case.question.split("\n"))
     yield ""
-    yield f"- gold: {markdown_cell(case.gold or '–')}; the rule fits {case.frequency()}"
+    yield f"- gold: {markdown_cell(case.gold or '–')}; the rule fits {case.frequency_text()}"
     yield ""
     ranked = any(", document " in line.source for line in case.lines)
     yield "| source | document |  | read in |" if ranked else "| source | answer |  |"

@@ -47,7 +47,7 @@ class AnswerPool:
         return self.evidence == GOLD
 
     @property
-    def place(self) -> tuple[str, int, str]:
+    def sort_key(self) -> tuple[str, int, str]:
         """Sorts pools by reader, then by evidence."""
         known = EVIDENCES.index(self.evidence) if self.evidence in EVIDENCES else -1
         return self.reader, known, self.name
@@ -139,7 +139,7 @@ def _answer_pools(traces: pl.DataFrame) -> Iterator[AnswerPool]:
         reader = models[0] if len(models) == 1 else "several"
         form = CHAINS if most > 1 else DIRECT if DIRECT in name.split("-") else SINGLE
         pools.append(AnswerPool(name, evidence_of_pool(name, reader), reader, form, most))
-    yield from sorted(pools, key=lambda pool: pool.place)
+    yield from sorted(pools, key=lambda pool: pool.sort_key)
 
 
 def evidence_of_pool(name: str, reader: str) -> str:

@@ -12,7 +12,7 @@ from replay.studies.kit.report import (
     UNDONE,
     StudyReport,
     draw_figures,
-    drawable,
+    drawable_figures,
     intervals_line,
     log_line,
     record_of,
@@ -91,7 +91,7 @@ def _report_of(studies: Sequence[MultihopStudy], name: str, width: float) -> Stu
         sentences = [f"{one.sentence()}." for one in study.findings]
         words[f"Verdicts, {study.dataset}"] = [*sentences, *filter(None, [sensitivity_sentence(study.retrieval)])]
     undone = merge_notes(studies, lambda study: (remark(UNSERVED, line) for line in study.missing_lines()))
-    undone += [why for study in studies for why in undrawn_reasons(FIGURES, study, drawable(FIGURES, study))]
+    undone += [why for study in studies for why in undrawn_reasons(FIGURES, study, drawable_figures(FIGURES, study))]
     words[UNDONE] = undone
     cases = [(study.dataset, study.cases) for study in studies]
     has_lines = any(case.lines for _, each in cases for case in (*each.cases, *each.errors))

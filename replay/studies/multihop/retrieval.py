@@ -61,7 +61,7 @@ class RoundPools:
     documents: int = 0
 
     @property
-    def all_documents(self) -> int:
+    def document_bound(self) -> int:
         """A number of documents that no ranking exceeds."""
         return max(self.documents, 11)
 
@@ -145,7 +145,7 @@ def _ranking_policies(contents: Contents, pools: RoundPools, entropy: float, sta
     if pools.rewarded is not None:
         explore = contents.pool_setting(pools.rewarded, "explore")
         ranking = from_table(RoundRanking, explore)
-        keys = {key: getattr(ranking, key) for key in explore} | {"at": (1, 10, pools.all_documents)}
+        keys = {key: getattr(ranking, key) for key in explore} | {"at": (1, 10, pools.document_bound)}
         policies.append(_policy(pools, EXPLORED, pools.rewarded, **keys))
         policies.append(_policy(pools, BOTH_RANKED, main, **keys))
     return policies

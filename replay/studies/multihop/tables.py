@@ -122,7 +122,7 @@ PAIRED = Sheet[MultihopStudy](
 
 def _explored_rows(study: MultihopStudy) -> Iterator[Row]:
     run, pair = study.retrieval.run, (EXPLORED, BOTH_RANKED)
-    every = f"recall_{study.retrieval.pools.all_documents}"
+    every = f"recall_{study.retrieval.pools.document_bound}"
     metrics = (*_AT, (every, "recall of all that was read"))
     for metric, heading in metrics if run.has(*pair) else ():
         cells = [run.cell(name, metric) for name in pair]
@@ -383,7 +383,7 @@ def _document_rows(study: MultihopStudy, kind: str) -> Iterator[Row]:
 
 def _question_lines(study: MultihopStudy, kind: str) -> list[str]:
     cases = (case for case in study.cases.cases if case.kind == kind and case.lines)
-    return [f"`{case.example}`: {case.question} The rule fits {case.frequency()}." for case in cases]
+    return [f"`{case.example}`: {case.question} The rule fits {case.frequency_text()}." for case in cases]
 
 
 def _documents_sheet(name: str, number: str, kind: str) -> Sheet[MultihopStudy]:

@@ -17,7 +17,7 @@ from replay.studies.kit.report import (
     UNDONE,
     StudyReport,
     draw_figures,
-    drawable,
+    drawable_figures,
     file_name,
     intervals_line,
     log_line,
@@ -113,7 +113,7 @@ def _as_tuple(given: Any) -> tuple[Any, ...]:
 def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, width: float = WIDTH) -> StudyReport:
     """Assembles the report from the results on each data set."""
     simulated = any(study.result.simulated for study in studies)
-    undone = [*notes, *(text for study in studies for text in missing_figures(study, drawable(FIGURES, study)))]
+    undone = [*notes, *(text for study in studies for text in missing_figures(study, drawable_figures(FIGURES, study)))]
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
     words["What was replayed"] = merge_notes(studies, _replayed_lines)
     for study in studies:

@@ -43,7 +43,7 @@ from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.gate_sweep import CURVE, GateBranches, band_table, replay_branches, threshold_means
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
-from replay.studies.kit.cells import cell, estimate, interval_cell, notes_beyond, warnings_of
+from replay.studies.kit.cells import cell, estimate, interval_cell, notes_without_metrics, warnings_of
 from replay.studies.kit.published import PublishedDataset, published_name
 from toolkit.log import Log
 from toolkit.notes import Note
@@ -129,22 +129,22 @@ class InterventionRoles:
     def first_attempt(self) -> Sample:
         return first_attempt_policy(f"base: {self.base}", self.base)
 
-    def act(self, name: str, action: str, base: str) -> Act:
+    def action_policy(self, name: str, action: str, base: str) -> Act:
         """Returns the policy that revises a pool's first attempts by an action."""
         return Act(name=name, action=action, base=base, pool=self.pools[action, base])
 
-    def always(self, action: str) -> Act:
+    def always_policy(self, action: str) -> Act:
         """Returns the policy that revises every base attempt by an action."""
-        return self.act(f"always {action}", action, self.base)
+        return self.action_policy(f"always {action}", action, self.base)
 
-    def when(self, name: str, gate: Gate, action: str = "") -> When:
+    def gated_policy(self, name: str, gate: Gate, action: str = "") -> When:
         """Returns the policy that revises where a gate fires, by default by the primary action."""
-        return When(name=name, base=self.first_attempt, gate=gate, then=self.always(action or self.action))
+        return When(name=name, base=self.first_attempt, gate=gate, then=self.always_policy(action or self.action))
 
     def gated(self, gate: NamedGate) -> When:
-        return self.when(gate.policy, Threshold(file=gate.file), gate.action)
+        return self.gated_policy(gate.policy, Threshold(file=gate.file), gate.action)
 
-    def votes(self, pool: str, sizes: Iterable[int]) -> list[Sample]:
+    def vote_policies(self, pool: str, sizes: Iterable[int]) -> list[Sample]:
         """Returns a majority vote over the samples of a pool for each size."""
         return [
             Sample(name=f"self-consistency@{size}: {pool}", pool=pool, max_traces=size, select="majority",
@@ -168,7 +168,7 @@ class InterventionRoles:
         if branches is None or self.primary_gate is None:
             return ()
         rate = float(branches.fires_at(self.primary_gate.threshold).mean())
-        return oracle_and_coin_at_rate(self.first_attempt, self.always(self.action), rate)
+        return oracle_and_coin_at_rate(self.first_attempt, self.always_policy(self.action), rate)
 
     def all_combinations(
         self, gate: Gate | None, pools: Mapping[str, str], there: Mapping[str, Sequence[str]], ruled: bool
@@ -181,7 +181,10 @@ class InterventionRoles:
         """
         names, policies = list(pools.values()), list[Policy]()
         for pool in pools:
-            acts = {action: self.act("act", action, pool) for action in sorted(a for a, b in self.pools if b == pool)}
+            acts = {
+                action: self.action_policy("act", action, pool)
+                for action in sorted(a for a, b in self.pools if b == pool)
+            }
             for action, more in policies_by_action(pool, acts, gate).items():
                 if pool == self.base:
                     names += there[action]
@@ -282,7 +285,8 @@ def _with_equal_votes(
     the mean over all orders a vote of 2 is right as often as one of 1.
     """
     voters = {
-        pool: roles.votes(pool, sorted({*range(1, most + 1, 2), most})) for pool, (most,) in roles.samples.items()
+        pool: roles.vote_policies(pool, sorted({*range(1, most + 1, 2), most}))
+        for pool, (most,) in roles.samples.items()
     }
     return replace(roles, samples=vote_sizes_at_equal_cost(log, roles.first_attempt, rivals, voters, where, seed))
 
@@ -347,13 +351,13 @@ def _build_policies(roles: InterventionRoles, contents: Contents) -> tuple[tuple
     """Returns the policies and their names, without the matched ones, which need the primary gate's rate."""
     base = roles.first_attempt
     budgets = {pool: first_attempt_policy(f"budget: {pool}", pool, base.name) for pool in roles.budgets}
-    always = {action: roles.always(action) for action in roles.actions}
+    always = {action: roles.always_policy(action) for action in roles.actions}
     selective = {action: roles.gated(roles.gates[action]) for action in roles.actions if action in roles.gates}
     acting = {action: [one[action] for one in (always, selective) if action in one] for action in roles.actions}
     unfitted = gate_set.rule_gates(contents, roles.primary_gate)
-    rules = {rule: roles.when(gate_set.rule_label(rule), one) for rule, one in unfitted.items()}
+    rules = {rule: roles.gated_policy(gate_set.rule_label(rule), one) for rule, one in unfitted.items()}
     headroom = action_and_sample_oracles(base, roles.actions, roles.samples)
-    voters = [vote for pool, sizes in roles.samples.items() for vote in roles.votes(pool, sizes)]
+    voters = [vote for pool, sizes in roles.samples.items() for vote in roles.vote_policies(pool, sizes)]
     longer_names = {pool: policy.name for pool, policy in budgets.items()}
     there = {action: [policy.name for policy in policies] for action, policies in acting.items()}
     there[roles.action] += [rules[TRUNCATION].name] if TRUNCATION in rules else []
@@ -442,7 +446,7 @@ class DatasetStudy:
     @property
     def notes(self) -> tuple[Note, ...]:
         """The notes of the run on metrics that the study shows."""
-        return notes_beyond(self.result, UNSHOWN)
+        return notes_without_metrics(self.result, UNSHOWN)
 
     @cached_property
     def recommendation(self) -> Recommendation:
@@ -522,7 +526,7 @@ class DatasetStudy:
             return None
         return interval_cell(paired_reduction(one, two, column, cluster=self.cluster, settings=self.settings), 100)
 
-    def equal_votes(self, interventions: Iterable[str], votes: Iterable[str]) -> dict[str, str]:
+    def equal_cost_votes(self, interventions: Iterable[str], votes: Iterable[str]) -> dict[str, str]:
         """Maps each intervention to the largest vote that costs no more tokens."""
         paid, spent = (
             {one: float(self.values(one)["total_tokens"].mean()) for one in self.replayed(names)}
@@ -606,10 +610,10 @@ def _study_dataset(log: Log, chosen: _ChosenRoles, setting: InterventionSetting,
         finalizers=attempts.finalizer_tokens(log, roles.base, roles.pools, compared),
         screening=chosen.screening,
     )  # fmt: skip
-    return replace(study, cases=tuple(_repair_examples(log, study)))
+    return replace(study, cases=tuple(_example_fixes_and_flips(log, study)))
 
 
-def _repair_examples(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
+def _example_fixes_and_flips(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
     """Yields examples that each action fixes and flips, for the primary action first; says whether its gate acts on
     them.
 
@@ -617,7 +621,7 @@ def _repair_examples(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
     """
     roles, ids = study.roles, study.result.examples["example_id"].to_list()
     for action in roles.ordered_actions:
-        for always in study.replayed([roles.always(action).name]):
+        for always in study.replayed([roles.always_policy(action).name]):
             gates = [roles.gates[action].policy] if action in roles.gates else []
             fires, outcomes = study.values([*study.replayed(gates), always][0])["intervened"] > 0, study.values(always)
             pool = roles.pools[action, roles.base]

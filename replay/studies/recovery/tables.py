@@ -228,7 +228,7 @@ def _comparisons(study: DatasetStudy) -> Iterator[_StudyComparison]:
         yield _StudyComparison(vote, names.base, "correct")
         for metric in ("correct", "total_tokens") if names.primary else ():
             yield _StudyComparison(vote, names.primary, metric)
-    for policy, vote in study.equal_votes(names.interventions, names.samples).items():
+    for policy, vote in study.equal_cost_votes(names.interventions, names.samples).items():
         if policy != names.primary:  # which every vote is held against
             yield _StudyComparison(vote, policy, "correct")
 

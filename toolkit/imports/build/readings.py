@@ -95,7 +95,7 @@ class _TrialSample:
         answers = self._forms_read(*change.reading, change.kind, change.pattern)
         return int(judge(answers, self._read_gold(change), self.rules.judge).fill_null(False).sum())
 
-    def by_chance(self, change: _AnswerReading) -> bool:
+    def reads_by_chance(self, change: _AnswerReading) -> bool:
         """Whether a change reads the last numbers of texts where gold is none."""
         gold = self._read_gold(change).drop_nulls().to_list()
         few = sum(_is_number(text) for text in gold) < _NUMBERS * max(len(gold), 1)
@@ -153,7 +153,7 @@ def _likely_cure(
     if not sample.height or rules.kind == "label" or rules.judge == "source":
         return None
     tried, rest, height = _TrialSample(sample, rules), _TrialSample(others, rules), sample.height
-    changes = [one for one in _candidate_changes(mapping, tried) if not tried.by_chance(one)] if rejudges else []
+    changes = [one for one in _candidate_changes(mapping, tried) if not tried.reads_by_chance(one)] if rejudges else []
     right = {place: tried.count_right(change) for place, change in enumerate(changes)}
     best = max(right, key=lambda place: right[place], default=None)
     if best is not None and right[best] > _GAIN * height:
@@ -424,7 +424,7 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
         only_source=mapping.answers.judge == "source",
         idle=f"`--set '{text}'`" if text else None,
         form=_form_cure(sampled, meant if doubts else pl.lit(False), mapping) if _may_rejudge(mapping, every) else None,
-        values=sampled.values() if compares else ValuePairs(),
+        values=sampled.value_pairs() if compares else ValuePairs(),
     )
 
 
@@ -512,7 +512,7 @@ class _TraceSample:
         )
         return collect(grouped, self.log)
 
-    def values(self) -> ValuePairs:
+    def value_pairs(self) -> ValuePairs:
         """The wrong answers that equal their gold as another form of the number."""
         wrong = _PLAIN & ~pl.col("correct").fill_null(True) & pl.col("answer").is_not_null()
         rows = self.traces.filter(wrong).select("example_id", "answer").join(self.gold.lazy(), on="example_id")

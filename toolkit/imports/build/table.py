@@ -160,7 +160,7 @@ def import_table(
         try:
             seal_folder(folder, validate=True, name=title, trusted=True, **details)
         except LogError as error:
-            place = _source_place(error, shards, lambda number: _build_block(source, number, plan, rejudge))
+            place = _message_with_source_row(error, shards, lambda number: _build_block(source, number, plan, rejudge))
             raise InvalidError(f"what mapping `{plan.file}` makes breaks the log's rules: {place}") from None
         remove_path(folder / _ROWS)
     return _import_report(Path(out), title, source, counts, plan, rejudge)
@@ -226,7 +226,7 @@ def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
         )
 
 
-def _source_place(
+def _message_with_source_row(
     error: LogError, shards: Mapping[str, tuple[int, int]], build: Callable[[int], _ImportedBlock]
 ) -> str:
     """A log error's message, with the source row of the faulty row. `shards`: the block of the source and that of
@@ -278,7 +278,7 @@ def _log_tables(rows: SourceRows, plan: ImportMapping, frame: pl.DataFrame, alon
     return tables
 
 
-def _agree_with_count(words: str, count: int) -> str:
+def _sentence_for_count(words: str, count: int) -> str:
     """The sentence with the right word of each `[one|many]` for this count."""
     return re.sub(r"\[([^|\]]*)\|([^\]]*)\]", r"\1" if count == 1 else r"\2", words)
 
@@ -297,7 +297,7 @@ def _import_report(
     gold = " or golds" if plan.ids == "gold" else ""
     notes: list[str] = [
         remark(
-            code, _agree_with_count(_NOTES[code], count).format(n=f"{count:,}", how=plan.answers.conflicts, gold=gold)
+            code, _sentence_for_count(_NOTES[code], count).format(n=f"{count:,}", how=plan.answers.conflicts, gold=gold)
         )
         for code, count in numbers.items()
         if count

@@ -83,7 +83,7 @@ class ListedFile:
         return PurePosixPath(self.place).parent.name.removesuffix(_ARCHIVE)
 
     @contextmanager
-    def seekable(self) -> Iterator[BinaryIO]:
+    def seekable_file(self) -> Iterator[BinaryIO]:
         """The unpacked bytes as a file in which one can seek."""
         if self.local is not None:
             with self.local.open("rb") as file:
@@ -196,7 +196,7 @@ def _files_of_file(file: ListedFile, takes: Callable[[str], bool], named: bool) 
         raise FormatError(f"`{file.address}`: the only archives read are `.zip`: unpack it, and name the folder")
     if file.ending != _ARCHIVE:
         return [replace(file, named=named)] if named or takes(file.path) else []
-    with file.seekable() as packed, open_archive(file.address, packed) as archive:
+    with file.seekable_file() as packed, open_archive(file.address, packed) as archive:
         members = [name for name in archive.members if takes(_without_compression(name)) and not is_hidden(name)]
         inner = next((name for name in archive.members if name.lower().endswith(_ARCHIVE)), None)
         if not members and inner is not None:
@@ -212,7 +212,7 @@ def _archive_member(archive: ListedFile, name: str, allowance: UnpackAllowance) 
     @contextmanager
     def opened() -> Iterator[BinaryIO]:
         with (
-            archive.seekable() as packed,
+            archive.seekable_file() as packed,
             open_archive(archive.address, packed, allowance) as unzipped,
             unzipped.open(name) as stream,
             unpacked_stream(stream, packing, allowance) as plain,

@@ -31,7 +31,7 @@ def _parquet_rows(file: ListedFile) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet as pq
 
     try:
-        with file.seekable() as opened:
+        with file.seekable_file() as opened:
             for batch in pq.ParquetFile(opened).iter_batches(_TOGETHER):
                 yield from batch.to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:

@@ -111,12 +111,12 @@ def head_of(file: ListedFile) -> FileHead:
     """Reads the head of a file. One that cannot be read gets no keys, and the reason as `fault`."""
     try:
         if file.ending in (".parquet", ".pq"):
-            with file.seekable() as opened:
+            with file.seekable_file() as opened:
                 return FileHead(file.path, frozenset(pl.read_parquet_schema(opened)))
         with file.open() as stream:
             begin = stream.read(LOOKED_AT)
         if (begin.startswith(b"PK") and zipfile.is_zipfile(io.BytesIO(begin))) or file.ending == ".eval":
-            with file.seekable() as opened, open_archive(file.address, opened) as archive:
+            with file.seekable_file() as opened, open_archive(file.address, opened) as archive:
                 return FileHead(file.path, frozenset(), frozenset(archive.members))
         return FileHead(file.path, _first_keys(begin.decode("utf-8-sig", "ignore")))
     except ThinkbackError as error:

@@ -113,7 +113,7 @@ def _note_scores(file: ListedFile, run: _EvalRun, seen: _ScorersSeen) -> None:
 
 
 def _read_run(file: ListedFile) -> _EvalRun:
-    with file.seekable() as opened:
+    with file.seekable_file() as opened:
         if _is_archive(file):
             with open_archive(file.address, opened) as archive:
                 header = _log_header(file, archive)
@@ -158,7 +158,7 @@ def _rows(file: ListedFile, run: _EvalRun, pool: str, seen: _ScorersSeen, notes:
 
 def _samples(file: ListedFile) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
     """Yields the samples of a log, each with its attachments by name."""
-    with file.seekable() as opened:
+    with file.seekable_file() as opened:
         if not _is_archive(file):
             for sample in objects_at(parse_object(file, opened.read()), "samples"):
                 yield sample, object_at(sample, "attachments")
@@ -168,11 +168,11 @@ def _samples(file: ListedFile) -> Iterator[tuple[dict[str, Any], Mapping[str, An
                 whole = name.startswith("samples/") and re.search(r"_epoch_\d+\.json$", name)
                 if whole or (name.startswith("samples/") and name.endswith(_SHELL)):
                     sample = parse_object(file, archive.read(name), f", `{name}`")
-                    attached = object_at(sample, "attachments") if whole else _chunks(file, archive, name)
+                    attached = object_at(sample, "attachments") if whole else _attachments(file, archive, name)
                     yield sample, attached
 
 
-def _chunks(file: ListedFile, archive: Archive, shell: str) -> dict[str, Any]:
+def _attachments(file: ListedFile, archive: Archive, shell: str) -> dict[str, Any]:
     """The attachments that a sample stores in chunks, by number. Each file is named by its first number."""
     folder = shell.removesuffix(_SHELL) + "/attachments/"
     attachments: dict[str, Any] = {}

@@ -51,7 +51,7 @@ class _Judging:
     lower: str
 
     @classmethod
-    def by(cls, metrics: Mapping[str, bool], higher: Mapping[str, bool]) -> Self:
+    def choose(cls, metrics: Mapping[str, bool], higher: Mapping[str, bool]) -> Self:
         """Chooses how to judge, from whether each of the `metrics` is always 0 or 1, and whether `higher` is better."""
         metric, programs = best_metric(metrics, higher), any(map(_OF_PROGRAMS.fullmatch, metrics))
         lower = [name for name, whole in metrics.items() if whole and best_metric({name: True}, higher) is None]
@@ -93,7 +93,7 @@ def _filter_name(sample: dict[str, Any]) -> str:
 def _rows(
     file: ListedFile, task: str, filters: Mapping[str, Mapping[str, bool]], chosen: str, notes: list[FileNote]
 ) -> Iterator[Row]:
-    judging = _Judging.by(filters.get(chosen, {}), _higher_is_better(file, task))
+    judging = _Judging.choose(filters.get(chosen, {}), _higher_is_better(file, task))
     judged = opaque = vague = 0
     for place, sample in enumerate(json_objects(file), 1):
         if _filter_name(sample) == chosen:
@@ -136,7 +136,7 @@ def _response_rows(file: ListedFile, place: int, task: str, judging: _Judging, s
         gold = None if judging.fractions else _right_choice(target, sample.get("arguments"), len(requests))
         yield {**row, **_choice_columns(requests), "gold": gold, "repeat": 0, "correct": value}
         return
-    if _whole_text(sample.get("arguments"), requests):
+    if _asks_no_question(sample.get("arguments"), requests):
         raise UnsuitableError(
             f"`{file.address}` holds likelihoods of whole texts (perplexity) and no answers: leave the file out"
         )
@@ -205,7 +205,7 @@ def _right_choice(target: str | None, arguments: Any, choices: int) -> str | Non
     return next((str(place) for place in places if texts[place].strip() == target.strip()), target)
 
 
-def _whole_text(arguments: Any, requests: list[Any]) -> bool:
+def _asks_no_question(arguments: Any, requests: list[Any]) -> bool:
     """Whether the request is only a text whose log-probability is the response, so that no question was asked."""
     request = value_at(arguments, "gen_args_0") or value_at(arguments, 0)
     alone = isinstance(request, dict | list) and len(request) == 1

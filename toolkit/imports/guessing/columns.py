@@ -219,11 +219,11 @@ _PREFERRED = ("chosen", "rejected")
 _TIES = {"tie", "draw", "both", "neither", "equal", "bothbad", "both_bad", "tie_bothbad"}
 
 
-def better_text(columns: Columns) -> str | None:
+def comparison_advice(columns: Columns) -> str | None:
     """What to write where a column says which of several outputs is better, but not in a form that is read."""
     judge = next((one for one in columns.every if one.last_name in BETTER), None)
     if judge is None:
-        return _preferences_text(columns)
+        return _preference_advice(columns)
     if judge.values.dtype.is_integer() and not all(one.opened for one in columns.every):
         first, second = (setting_text("traces.correct", f"element{add} = {judge.value}") for add in ("", " + 1"))
         return f"`{judge.value}` says which output is better: write {first} where it counts from 0, {second} from 1"
@@ -233,7 +233,7 @@ def better_text(columns: Columns) -> str | None:
     )
 
 
-def _preferences_text(columns: Columns) -> str | None:
+def _preference_advice(columns: Columns) -> str | None:
     """What to write where each row has an output that was preferred, and one that was not; None where none has."""
     values = {plain_name(one.name): one.value for one in columns.every}
     if not all(name in values for name in _PREFERRED):

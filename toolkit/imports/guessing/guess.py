@@ -23,10 +23,10 @@ from toolkit.imports.guessing.columns import (
     Columns,
     agreeing_column,
     as_texts,
-    better_text,
     check_python_lists,
     columns_by_model,
     columns_of,
+    comparison_advice,
     resolve_number_pairs,
     rival_outputs,
     setting_text,
@@ -609,7 +609,7 @@ def _put_answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _OutputCo
     has_text = out.text is not None or draft.is_given("traces.text")
     has_verdict = out.verdict is not None or draft.is_given("traces.correct")
     judged = out.gold is not None or draft.is_given("examples.gold") or has_verdict
-    better = None if judged else better_text(columns)
+    better = None if judged else comparison_advice(columns)
     if not has_answer and not has_text and not has_verdict:
         raise UnsuitableError(better or _no_output_text(out, columns))
     source = out.answer or out.text
@@ -620,13 +620,15 @@ def _put_answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _OutputCo
     rules = dict(reading.guess_rules_table(reading.Sample(gold, replies, verdict), out.answer is not None))
     if out.verdict is not None and (out.answer is not None or "read" in rules):
         rules["conflicts"] = "keep"
-        _source_rules(rules, out, trace, draft)
+        _adapt_rules_to_verdicts(rules, out, trace, draft)
     for name, value in rules.items():
         draft.set_guess(f"answers.{name}", value, GUESSED)
     return None if judged else better or _unjudged_text(columns, out)
 
 
-def _source_rules(rules: dict[str, Any], out: _OutputColumns, trace: dict[str, tuple[Any, str]], draft: Draft) -> None:
+def _adapt_rules_to_verdicts(
+    rules: dict[str, Any], out: _OutputColumns, trace: dict[str, tuple[Any, str]], draft: Draft
+) -> None:
     """Adapts the rules to the source's verdicts: no right and wrong answer may be equal, and no right one be lost."""
     source = out.answer or out.text
     assert out.verdict is not None

@@ -86,7 +86,7 @@ def shape_of(sources: Sequence[str], given: Mapping[str, Any]) -> Shape:
     name = _dataset_name(files, chosen)
     shape = Shape(rows, chosen, name, top)
     shape = _with_path_columns(shape, files, given)
-    return _with_lists(shape, given, keys, table, files)
+    return _with_lists_opened(shape, given, keys, table, files)
 
 
 def _empty_mapping(keys: Mapping[str, Any]) -> ImportMapping:
@@ -370,7 +370,7 @@ def _shared_beginning(texts: Sequence[str]) -> str:
     return next((least[:place] for place, sign in enumerate(least) if most[place : place + 1] != sign), least)
 
 
-def _with_lists(
+def _with_lists_opened(
     shape: Shape, given: Mapping[str, Any], keys: dict[str, Any], table: SourceTable, files: SourceList
 ) -> Shape:
     """The rows with lists opened: one row for each sample, where a question's samples stand in lists."""
@@ -395,7 +395,7 @@ def _with_lists(
     first = chat or _opened_list(samples, lists)
     sizes = (as_lists(first.values) if chat is not None else lists[first.value]).list.len()  # type: ignore[union-attr]
     if chat is not None and (sizes.drop_nulls() == 1).all():
-        return _single_chat(shape, first)
+        return _open_single_choice(shape, first)
     together = [
         one
         for one in columns.every
@@ -403,7 +403,7 @@ def _with_lists(
         and one.value != first.value
         and one.value == one.name
         and "." not in one.value
-        and _is_beside_samples(one, lists[one.value], sizes)
+        and _has_element_per_sample(one, lists[one.value], sizes)
     ]
     name = first.value if re.fullmatch(r"\w+", first.value) else "sample"
     explode: Any = (
@@ -489,7 +489,7 @@ def _opened_list(samples: Sequence[Column], lists: Mapping[str, pl.Series]) -> C
     return samples[0]
 
 
-def _is_beside_samples(column: Column, values: pl.Series, sizes: pl.Series) -> bool:
+def _has_element_per_sample(column: Column, values: pl.Series, sizes: pl.Series) -> bool:
     """Whether a list column has one element for each sample."""
     plain = column.name.rpartition(".")[2].lower()
     gold = ROLES["gold"].name_fit(column.name) is not None and ROLES["answer"].name_fit(column.name) is None
@@ -535,7 +535,7 @@ def _chat_choices(columns: Columns) -> Column | None:
     return None
 
 
-def _single_chat(shape: Shape, choices: Column) -> Shape:
+def _open_single_choice(shape: Shape, choices: Column) -> Shape:
     """Opens the only choice of each completion as a list of one, so that its usage is that sample's."""
     name = "choice"
     rows = _exploded_rows(shape, _empty_mapping({"explode": {name: choices.value}}))

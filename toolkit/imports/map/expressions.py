@@ -304,21 +304,21 @@ def _passed_columns(sql: str) -> set[str]:
     tree = json.loads(parsed[0])
     columns: dict[bool, set[str]] = {True: set(), False: set()}
     if not tree["error"]:
-        _sort_columns(tree["statements"][0]["node"]["select_list"], True, columns)
+        _collect_columns(tree["statements"][0]["node"]["select_list"], True, columns)
     return columns[True] - columns[False]
 
 
-def _sort_columns(node: Any, passed: bool, columns: dict[bool, set[str]]) -> None:
+def _collect_columns(node: Any, passed: bool, columns: dict[bool, set[str]]) -> None:
     """Adds the columns below an SQL node to `columns`: those passed on unchanged (True), or computed with (False)."""
     if isinstance(node, list):
         for item in node:
-            _sort_columns(item, passed, columns)
+            _collect_columns(item, passed, columns)
     elif isinstance(node, dict):
         if "column_names" in node:
             columns[passed].add(node["column_names"][0])
         passing = "class" not in node or not _PASSING.isdisjoint((node["type"], node.get("function_name")))
         for key, part in node.items():
-            _sort_columns(part, passed and passing and key != "when_expr", columns)
+            _collect_columns(part, passed and passing and key != "when_expr", columns)
 
 
 Types = Mapping[str, pl.DataType]

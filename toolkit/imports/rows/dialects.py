@@ -88,7 +88,7 @@ def has_wide_signs(head: bytes) -> bool:
     return head.startswith(tuple(_SAVED_AS))
 
 
-def plain_file(path: Path, copy: Path, address: str) -> Path:
+def utf8_file(path: Path, copy: Path, address: str) -> Path:
     """The file where it is UTF-8, else `copy`, written in UTF-8 block by block. The guessed coding is logged.
 
     ValueError where no guess fits.

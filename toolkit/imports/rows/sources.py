@@ -35,10 +35,10 @@ from toolkit.imports.rows.dialects import (
     QRELS,
     RUN,
     has_wide_signs,
-    plain_file,
     reader_of,
     separator_of,
     utf8_content,
+    utf8_file,
     white_space_rows,
 )
 from toolkit.imports.rows.json_files import RowPath, json_lines, json_list, json_lists
@@ -335,7 +335,7 @@ def _read_table(
         )
         return
     path = opened.file_on_disk(opened.folder)
-    path = plain_file(path, opened.folder / "recoded", opened.address) if texts else path
+    path = utf8_file(path, opened.folder / "recoded", opened.address) if texts else path
     every = scan(path)
     kinds, height = _number_kinds(every) if texts else ({}, every.select(pl.len()).collect().item())
     total = 0
