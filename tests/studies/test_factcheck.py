@@ -49,7 +49,7 @@ def test_a_curve_of_a_diagnostic_is_known_by_its_rows() -> None:
         [{"order": order, "diagnostic": order == "falling", **columns} for order in ("falling", "score")]
     )
     fixed = SimpleNamespace(budgets=SimpleNamespace(by_k=by_k), name="1 traces")
-    study = SimpleNamespace(budgets=SimpleNamespace(pools=[fixed]), dataset="s", curve=lambda *given: {})
+    study = SimpleNamespace(budgets=SimpleNamespace(pools=[fixed]), dataset="s", published_curve=lambda *given: {})
     ((_, curves),) = _budget_panels(study, {"falling": "falling", "score": "rising"})  # type: ignore[list-item]
     assert [curve.diagnostic for curve in curves] == [True, False]
 
