@@ -27,7 +27,7 @@ from generate.tasks.task import ANSWER, TaskText
 from generate.worlds.names import WORDS
 from generate.worlds.passages import Passage, WorldPassages, draw_world, name_of
 from generate.worlds.questions import NO, YES, Hop, Question, coarse_hop_of, draw_question, hop_of
-from generate.worlds.world import Value, World
+from generate.worlds.world import PEOPLE, REGION, TOWN, WORKS, Value, World
 
 DONE = "Done."
 """What a decomposition says that is at its end."""
@@ -45,7 +45,7 @@ SIMPLE_QUESTIONS = 10
 """Most questions of a text to read."""
 CHAINS = 3
 """Most questions that are answered with a chain on the same passages."""
-PEOPLE, WORLDS, DRAWS = 120, 1_000_000, 200
+INHABITANTS, WORLDS, DRAWS = 120, 1_000_000, 200
 """People of a world of which texts are drawn, the number of such worlds, and the texts drawn of one at a time."""
 PASSAGES = 16
 """Most passages of a text; of more where its facts need them."""
@@ -59,9 +59,13 @@ CUT = 0.3
 """How often a path ends before its last hop, perhaps before its first."""
 _WORDS = tuple(word for word in WORDS if word.isalnum())
 RELEVANT = 0.4
-"""How often a question is answered; of the others, half ask the same about somebody who shares a name, and a fifth
-something else about the same person or work."""
-_SAME, _OTHERS, _ANY = 0.5, 0.2, 0.3
+"""How often a question is answered by its passage."""
+_WRONG_PASSAGES = (0.4, 0.3, 0.15, 0.15)
+"""How often a question that is not answered is about a namesake and about anybody by a relation of the passage, about
+whom the passage is about by another relation, and about anything.
+"""
+_KINDS = (PEOPLE, PEOPLE, tuple(WORKS), (TOWN, REGION))
+"""Kinds of what passages are about, each drawn as often: of places there are few, and many hops ask for them."""
 COARSE = 0.15
 """How often a question asks for a fact that the passage tells in coarse words only, where it does: not answered."""
 _ALIKE = 100
@@ -77,7 +81,7 @@ def mixed_texts(
     """Yields texts of small worlds without end, in formats drawn in the proportions of a mixture."""
     names, weights = list(mixture), list(mixture.values())
     while True:
-        place = draw_world(rng.randrange(WORLDS), PEOPLE)
+        place = draw_world(rng.randrange(WORLDS), INHABITANTS)
         for name in rng.choices(names, weights, k=DRAWS):
             text = formats[name](place, rng)
             if text is not None:
@@ -150,19 +154,22 @@ def _direct_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
 
 
 def _relevance_text(place: WorldPassages, rng: random.Random) -> TaskText:
-    passage = rng.choice(place.passages)
+    kinds = rng.choice(_KINDS)
+    passage = rng.choice([one for one in place.passages if one.facts[0][0].kind in kinds])
     others = [one for one in place.alike(passage, _ALIKE, rng) if one != passage] or place.passages
     same = [one for one in others if one.title == passage.title] or others
     relations = {relation for _, relation in passage.facts}
-    alike = [one for one in others if any(relation in relations for _, relation in one.facts)] or others
+    peers = [one for one in place.passages if one != passage and relations & {relation for _, relation in one.facts}]
+    alike = [one for one in others if one in peers] or peers
     before, pairs = f"{passage}\n", list[tuple[str, str]]()
     for _ in range(SIMPLE_QUESTIONS):
-        (wrong,) = rng.choices((alike, same, place.passages), (_SAME, _OTHERS, _ANY))
+        (wrong,) = rng.choices((alike, peers, same, place.passages), _WRONG_PASSAGES)
         facts = (passage if rng.random() < RELEVANT else rng.choice(wrong)).facts
         if passage.coarse and rng.random() < COARSE:
             facts = passage.coarse
         near = [fact for fact in facts if fact[1] in relations]
-        hop = hop_of(place.world, *rng.choice(near if wrong is alike and near else facts))
+        by_relation = wrong is alike or wrong is peers
+        hop = hop_of(place.world, *rng.choice(near if by_relation and near else facts))
         prompt = fill_prompt("relevance", PROMPTS, sub_question=hop.question, passage="").lstrip("\n")
         pairs.append((before + prompt, YES if hop.fact in passage.facts else NO))
         before = "\n"

@@ -89,9 +89,8 @@ def test_the_shipped_prompts_are_those_that_the_models_learn() -> None:
 
 
 def test_shipped_recipes_read_and_their_questions_suffice() -> None:
-    worlds = ("world-listener", "world-listener-short", "world-matcher", "world-reader", "world-relevance",
-              "world-relevance-first",
-              "world-relevance-second")  # fmt: skip
+    worlds = ("world-listener", "world-listener-short", "world-matcher", "world-matcher-second", "world-reader",
+              "world-relevance", "world-relevance-first", "world-relevance-second")  # fmt: skip
     assert _shipped_training_recipes() == ("algebra-1m", "algebra-reader", "claims-1m", *worlds)
     for name in sorted(set(_shipped_training_recipes()) - set(worlds)):
         recipe = load_training_recipe(name)
