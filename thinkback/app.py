@@ -105,7 +105,9 @@ USER = 2
 INTERRUPTED = 130
 TERMINATED = 143
 BROKEN_PIPE = 1
-OPTIONS = {"n_folds": "--folds", "allow_keys": "--allow-key", "settings": "--set", "mapping": "--map"}
+OPTIONS = {
+    "n_folds": "--folds", "allow_keys": "--allow-key", "settings": "--set", "mapping": "--map", "against": "--with",
+}  # fmt: skip
 """Options of commands that are not called as the argument of the function."""
 
 PANELS = {

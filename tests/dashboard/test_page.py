@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import replay
 from replay import Result
 from replay.runs.page import dashboard
-from replay.runs.page.dashboard import _grouping_columns, _page_examples, _shares_of_strata
+from replay.runs.page.dashboard import _examples_of_results, _grouping_columns, _PageResult, _shares_of_strata
 from replay.runs.page.dashboard_data import _baseline_places, result_data
 from replay.runs.saved.findings import Findings
 from tests.errors import refuses, says
@@ -76,13 +76,13 @@ def test_examples_are_chosen_by_data_set_where_there_are_several(
 
 def test_many_examples_are_drawn_by_stratum(result: Result) -> None:
     assert result.folder is not None
-    names = [one.name for one in result.policies]
-    shown = _page_examples(result, result.folder, names, 20, True)
+    page_result = _PageResult.of(result, result.folder, "saved")
+    [shown] = _examples_of_results([page_result], 20, True)
     assert len(shown.ids) == shown.data["total"] - len(result.examples) + 20
     assert sum(kept for _, _, kept in shown.data["strata"]) == 20
     assert sum(size for _, size, _ in shown.data["strata"]) == len(result.examples)
     assert all(kept >= 1 for _, _, kept in shown.data["strata"])
-    assert shown.ids.to_list() == _page_examples(result, result.folder, names, 20, True).ids.to_list()
+    assert shown.ids.to_list() == _examples_of_results([page_result], 20, True)[0].ids.to_list()
     assert _shares_of_strata([90, 9, 1], 10) == [8, 1, 1]
     assert _shares_of_strata([5], 10) == [5]
 
@@ -94,7 +94,7 @@ def test_texts_are_the_same_however_many_are_read_at_once(
     monkeypatch.setattr(dashboard, "TEXTS", 1_000)
     monkeypatch.setattr(dashboard, "HELD", held)
     assert result.folder is not None
-    shown = _page_examples(result, result.folder, [one.name for one in result.policies], 2_000, True)
+    [shown] = _examples_of_results([_PageResult.of(result, result.folder, "saved")], 2_000, True)
     files = dict(shown.texts_by_file())
     assert list(files) == list(range(len(shown.sizes)))
     assert len(files) > 3

@@ -13,7 +13,7 @@ import replay
 from replay import Result
 from replay.runs.explain import explain
 from replay.runs.explain.explain import Explanation
-from replay.runs.page.dashboard import _page_examples
+from replay.runs.page.dashboard import _drawn_examples, _page_examples
 from tests.reference.random_interventions import random_interventions
 from tests.reference.random_logs import RandomLog, random_log
 from tests.reference.random_policies import random_policies, random_surrogate, to_toml
@@ -62,7 +62,9 @@ def pictured(again: Result) -> None:
     """The page for a browser has the tokens of the outcomes at the end of each walk of a `sample` policy."""
     assert again.folder is not None
     names = [one.name for one in again.policies]
-    paths = _page_examples(again, again.folder, names, 100, with_texts=False).data["paths"]
+    paths = _page_examples(
+        again, again.folder, names, *_drawn_examples(again, again.folder, 100), with_texts=False
+    ).data["paths"]
     traces, scores, orders, stops = (rows_in(paths[name]) for name in ("traces", "scores", "orders", "stops"))
     lists = {(one["row"], one["order"]): one for one in orders}
     generated = {(one["row"], one["slice"], one["sample"]): one for one in traces}

@@ -9,6 +9,7 @@ from pathlib import Path
 def dashboard(
     results: list[Path] | None = None,
     out: Path | None = None,
+    against: Path | None = None,
     examples: int = 2000,
     no_texts: bool = False,
     force: bool = False,
@@ -17,8 +18,9 @@ def dashboard(
     """Write a page for a browser from saved results, or serve one of a log that is being generated.
 
     It works from disk and offline: the ranked table, accuracy against cost, sliders for what was swept, differences,
-    headroom, and what each policy did with every example, with the traces in order where they were saved. --serve
-    shows traces a minute, cost, failures and accuracies so far, at an address of this machine with a token in it.
+    headroom, and what each policy did with every example, with the traces in order where they were saved. With --with,
+    the differences of two results, the questions whose outcome changed, and the texts side by side. --serve shows
+    traces a minute, cost, failures and accuracies so far, at an address of this machine with a token in it.
     """
     from replay import load
     from replay.runs.page.dashboard import write_dashboard
@@ -26,13 +28,16 @@ def dashboard(
     from toolkit.errors import ConflictError, RequiredError
 
     if serve is not None:
-        if results or out is not None:
+        if results or out is not None or against is not None:
             raise ConflictError("`--serve LOG` shows a log and writes nothing: it takes neither results nor `--out`")
         serve_log(serve)
         return
     if not results or out is None:
         raise RequiredError("name the saved results and the page to write, `RESULT --out FILE.html`, or `--serve LOG`")
-    paths = write_dashboard([load(one) for one in results], out, texts=not no_texts, examples=examples, force=force)
+    other = None if against is None else load(against)
+    paths = write_dashboard(
+        [load(one) for one in results], out, against=other, texts=not no_texts, examples=examples, force=force
+    )
     console.say(", ".join(map(str, paths)))
 
 

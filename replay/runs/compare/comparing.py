@@ -86,6 +86,23 @@ def compare(
     return _compared_policies(whole, sides, _simultaneous_pairs(sides), pair, cost)
 
 
+def compare_namesakes(one: Findings, other: Findings) -> ComparedPolicies:
+    """Compares the policies that two results have under one name, of those that see no gold, by what ranks the first;
+    limits hold for all of them at once.
+
+    Raises ThinkbackError for results that were not made on the same examples, or have no such metric in common.
+    """
+    sides = [_ComparedResult(one, "the first result"), _ComparedResult(other, "the second result")]
+    whole = _JoinedResults.join_results(sides, one.summariser.metric)
+    first, second = ({side.names[at]: at for at in side.policies_without_gold} for side in sides)
+    names = [name for name in first if name in second]
+    family = (
+        np.array([first[name] for name in names], np.int64),
+        np.array([second[name] + len(sides[0].names) for name in names], np.int64),
+    )
+    return _compared_policies(whole, sides, family, None, None)
+
+
 @dataclass(frozen=True, eq=False)
 class _JoinedResults:
     """The policies of all sides, on the examples that every side has."""

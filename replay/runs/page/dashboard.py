@@ -18,6 +18,7 @@ import polars as pl
 from replay.runs.page.dashboard_data import Json, json_number, json_numbers, result_data
 from replay.runs.page.first_table import split_for_first_table
 from replay.runs.page.outcome_codes import has_outcome_codes, outcome_codes
+from replay.runs.page.result_pair import changed_examples, pair_data
 from replay.runs.page.row_pictures import row_pictures
 from replay.runs.saved.display import ON_PAGE
 from replay.runs.saved.findings import OUTCOMES, Findings
@@ -25,7 +26,7 @@ from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.saved_folder import SavedFolder
 from replay.runs.saved.saved_rows import row_files
 from toolkit.columns import metric_column
-from toolkit.errors import InvalidError, UnsuitableError, argument
+from toolkit.errors import ConflictError, InvalidError, UnsuitableError, argument
 from toolkit.files import check_replaceable, replacing, replacing_file
 from toolkit.log import collect
 from toolkit.printable import printable
@@ -48,11 +49,16 @@ MOST_ANSWERS = 3
 
 @dataclass(frozen=True, eq=False)
 class _PageResult:
-    """A result on the page: what it reads first, the packed rest, and the policies as they are ranked."""
+    """A result on the page: what it reads first, the packed rest, the policies as they are ranked, and whether it has
+    all outcomes.
+    """
 
+    findings: Findings
+    folder: SavedFolder
     first: Json
     rest: str
     names: list[str]
+    coded: bool
 
     @classmethod
     def of(cls, result: Findings, folder: SavedFolder, name: str) -> _PageResult:
@@ -61,7 +67,7 @@ class _PageResult:
         names = [one["name"] for one in data["policies"]]
         first, rest = split_for_first_table(data)
         outcomes = outcome_codes(result, folder, names) if computed else None
-        return cls(first, compressed_json({"rest": rest, "outcomes": outcomes}), names)
+        return cls(result, folder, first, compressed_json({"rest": rest, "outcomes": outcomes}), names, computed)
 
     @property
     def size(self) -> int:
@@ -69,13 +75,19 @@ class _PageResult:
 
 
 def write_dashboard(
-    results: Sequence[Findings], out: str | Path, *, texts: bool = True, examples: int = ON_PAGE, force: bool = False
-) -> list[Path]:
+    results: Sequence[Findings], out: str | Path, *, against: Findings | None = None, texts: bool = True,
+    examples: int = ON_PAGE, force: bool = False,
+) -> list[Path]:  # fmt: skip
     """Write the page of some loaded results, with a folder of their texts beside it where they hold any.
 
-    Of each at most so many `examples` are shown, fewer where the page would grow beyond two megabytes. The paths are
-    given back. Raises ThinkbackError where something is in the way, or what draws charts is not installed.
+    `against`: a result with which the only one of `results` is compared, example by example. Of each at most so many
+    `examples` are shown, fewer where the page would grow beyond two megabytes. The paths are given back. Raises
+    ThinkbackError where something is in the way, what draws charts is not installed, or results that are compared have
+    no example in common.
     """
+    if against is not None and len(results) != 1:
+        raise ConflictError(f"{argument('against')} compares two results: name one beside it, not {len(results)}")
+    results = [*results, *([] if against is None else [against])]
     import_altair()
     page = Path(out)
     if page.suffix.lower() not in (".html", ".htm"):
@@ -88,11 +100,10 @@ def write_dashboard(
         check_replaceable(path, force, inputs=[folder.path for folder in folders])
     names = _result_names([folder.path for folder in folders])
     page_results = [_PageResult.of(*parts) for parts in zip(results, folders, names, strict=True)]
-    room = LARGEST - len(vega_script()) - markup_size() - sum(one.size for one in page_results)
-    packed = [
-        _fitting_examples(one, folder, page_result.names, examples, room // len(results), texts)
-        for one, folder, page_result in zip(results, folders, page_results, strict=True)
-    ]
+    pair = "" if against is None else compressed_json(_pair_data(*page_results))
+    room = LARGEST - len(vega_script()) - markup_size() - sum(one.size for one in page_results) - len(pair)
+    groups = [[one] for one in page_results] if against is None else [page_results]
+    packed = [one for group in groups for one in _fitting_examples(group, examples, room // len(groups), texts)]
     several = any(page_examples.files for page_examples, _ in packed)
     html = dashboard_page(
         PageData(
@@ -100,6 +111,7 @@ def write_dashboard(
             results=[page_result.first for page_result in page_results],
             rest=[page_result.rest for page_result in page_results],
             examples=[text for _, text in packed],
+            pairs=[pair] if pair else [],
             texts=beside.name if several else None,
         )
     )
@@ -129,16 +141,44 @@ def _result_names(paths: Sequence[Path]) -> list[str]:
     return [f"{path.name} ({number})" for number, path in enumerate(paths, 1)]
 
 
+def _pair_data(one: _PageResult, other: _PageResult) -> Json:
+    return pair_data(
+        (one.findings, other.findings), (one.folder, other.folder), (one.names, other.names), one.coded and other.coded
+    )
+
+
 def _fitting_examples(
-    result: Findings, folder: SavedFolder, names: Sequence[str], most: int, room: int, texts: bool
-) -> tuple[_PageExamples, str]:
-    """The examples that fit into so many bytes, and the same as packed JSON."""
+    results: Sequence[_PageResult], most: int, room: int, texts: bool
+) -> list[tuple[_PageExamples, str]]:
+    """The examples of each result that fit, all together, into so many bytes, and the same as packed JSON."""
     while True:
-        examples = _page_examples(result, folder, names, most, texts)
-        size = compressed_json(examples.data)
-        if len(size) <= room or len(examples.ids) <= FEWEST:
-            return examples, size
-        most = max(FEWEST, min(len(examples.ids) * 9 // 10, len(examples.ids) * room * 9 // 10 // len(size)))
+        examples = _examples_of_results(results, most, texts)
+        packed = [compressed_json(one.data) for one in examples]
+        count, size = max(len(one.ids) for one in examples), sum(map(len, packed))
+        if size <= room or count <= FEWEST:
+            return list(zip(examples, packed, strict=True))
+        most = max(FEWEST, min(count * 9 // 10, count * room * 9 // 10 // size))
+
+
+def _examples_of_results(results: Sequence[_PageResult], most: int, texts: bool) -> list[_PageExamples]:
+    """The examples that the page shows of a result; of two that are compared the same of both."""
+    most = min(_most_examples(one.findings, one.folder, len(one.names), most) for one in results)
+    first, *others = results
+    if not others:
+        drawn = [_drawn_examples(first.findings, first.folder, most)]
+    else:
+        ids, changed = changed_examples([one.findings for one in results], [one.folder for one in results])
+        frame, strata = _drawn_examples(first.findings, first.folder, most, ids, changed)
+        frames = [frame, *(_example_rows(one.findings, frame["example_id"]) for one in others)]
+        alone = [len(one.findings.examples) - len(ids) for one in results]
+        drawn = [
+            (rows, [*strata, *([("in this result alone", left, 0)] if left else [])])
+            for rows, left in zip(frames, alone, strict=True)
+        ]
+    return [
+        _page_examples(one.findings, one.folder, one.names, *rows, texts)
+        for one, rows in zip(results, drawn, strict=True)
+    ]
 
 
 CELLS = 120_000
@@ -211,19 +251,20 @@ def _file_ranges(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
     yield begin, len(sizes)
 
 
-def _page_examples(
-    result: Findings, folder: SavedFolder, names: Sequence[str], most: int, with_texts: bool
-) -> _PageExamples:
-    """The examples of a result that a page shows: at most `most`, fewer where there are many policies or traces.
-
-    `names`: the policies as they are ranked.
-    """
-    traces = folder.has_file(f"{TRACES}.parquet")
-    width = len(names)
-    if traces and len(result.examples):
+def _most_examples(result: Findings, folder: SavedFolder, policies: int, most: int) -> int:
+    """How many examples a page has room for: at most `most`, fewer where there are many policies or traces."""
+    width = policies
+    if folder.has_file(f"{TRACES}.parquet") and len(result.examples):
         paid = collect(pl.scan_parquet(folder.verified_path(f"{TRACES}.parquet")).select(pl.len())).item()
         width = max(width, -(-paid // len(result.examples)))
-    frame, strata = _drawn_examples(result, folder, min(most, max(FEWEST, CELLS // max(width, 1))))
+    return min(most, max(FEWEST, CELLS // max(width, 1)))
+
+
+def _page_examples(
+    result: Findings, folder: SavedFolder, names: Sequence[str], frame: pl.DataFrame, strata: Strata, with_texts: bool
+) -> _PageExamples:  # fmt: skip
+    """What a page shows of the drawn examples `frame`. `names`: the policies as they are ranked."""
+    traces = folder.has_file(f"{TRACES}.parquet")
     words = _AnswerNumbering()
     data: Json = {
         "total": len(result.examples),
@@ -295,11 +336,24 @@ class _AnswerNumbering:
         return self._numbers[word]
 
 
-def _drawn_examples(
-    result: Findings, folder: SavedFolder, most: int
-) -> tuple[pl.DataFrame, list[tuple[str, int, int]]]:
-    """The examples to show, in their order, and the name, the size and the examples shown of each stratum."""
+Strata = list[tuple[str, int, int]]
+"""The name, the size and the examples shown of each stratum."""
+CHANGED = 0.75
+"""The share of the room that examples may take whose outcome changed between two results."""
+
+
+def _example_rows(result: Findings, ids: pl.Series | None) -> pl.DataFrame:
     frame = result.examples.select("example_id", "gold", *_grouping_columns(result)).with_row_index("place")
+    return frame if ids is None else frame.filter(pl.col("example_id").is_in(ids.implode()))
+
+
+def _drawn_examples(
+    result: Findings, folder: SavedFolder, most: int, ids: pl.Series | None = None, changed: pl.Series | None = None
+) -> tuple[pl.DataFrame, Strata]:
+    """The examples to show, at most `most` of `ids` or of all, in their order, and their strata. Where they are more,
+    those that changed come first.
+    """
+    frame = _example_rows(result, ids)
     if len(frame) <= most:
         return frame, []
     scan = pl.scan_parquet(folder.verified_path(OUTCOMES))
@@ -314,15 +368,23 @@ def _drawn_examples(
     )  # fmt: skip
     frame = frame.join(right, on="example_id", how="left", maintain_order="left")
     groups = [pl.col(one).cast(pl.String).fill_null("–") for one in result.by]
-    frame = frame.with_columns(stratum=pl.concat_str([*groups, kind], separator=", "))
-    sizes = dict(frame.group_by("stratum").len().sort("stratum").iter_rows())
-    shares = _shares_of_strata([*sizes.values()], most)
+    turned = pl.lit(False) if changed is None else pl.col("example_id").is_in(changed.implode())
+    words = [*groups, kind, *([] if changed is None else [pl.when("turned").then(pl.lit("changed"))])]
+    frame = frame.with_columns(turned=turned).with_columns(
+        stratum=pl.concat_str(words, separator=", ", ignore_nulls=True)
+    )
+    first, rest = (frame.filter(pl.col("turned") == one) for one in (True, False))
+    room = min(len(first), max(int(CHANGED * most), most - len(rest)))
     seeds = np.random.default_rng(result.summariser.settings.seed)
     chosen_places: list[int] = []
-    for (stratum, size), share in zip(sizes.items(), shares, strict=True):
-        places = frame.filter(stratum=stratum)["place"].to_numpy()
-        chosen_places += seeds.choice(places, share, replace=False).tolist() if share < size else places.tolist()
-    strata = [(printable(name), size, share) for (name, size), share in zip(sizes.items(), shares, strict=True)]
+    strata: Strata = []
+    for part, share_of_part in ((first, room), (rest, most - room)):
+        sizes = dict(part.group_by("stratum").len().sort("stratum").iter_rows())
+        shares = _shares_of_strata([*sizes.values()], share_of_part)
+        for (stratum, size), share in zip(sizes.items(), shares, strict=True):
+            places = part.filter(stratum=stratum)["place"].to_numpy()
+            chosen_places += seeds.choice(places, share, replace=False).tolist() if share < size else places.tolist()
+            strata.append((printable(stratum), size, share))
     return frame.filter(pl.col("place").is_in(chosen_places)), strata
 
 

@@ -401,24 +401,27 @@ class Result(Findings):
         out: str | Path,
         *,
         others: Sequence[Result] = (),
+        against: Result | None = None,
         texts: bool = True,
         examples: int = ON_PAGE,
         force: bool = False,
     ) -> list[Path]:
-        """Write a page for a browser, with those of `others` beside it: docs/dashboard.md says what it shows.
+        """Write a page for a browser, with those of `others` beside it, or compared with `against` example by example:
+        docs/dashboard.md says what it shows.
 
         It is drawn from what is saved: of a result that was not loaded, from what `.save()` writes without options.
         `texts`: whether those that were saved are written into a folder beside the page; `examples`: at most so many
         are shown; `force` replaces what is there. The paths are given back. Raises ThinkbackError where something is in
-        the way, or the extra `dashboard` is not installed.
+        the way, results that are compared have no example in common, or the extra `dashboard` is not installed.
         """
         from replay.runs.page.dashboard import write_dashboard
 
         saved = [
             one if one.folder is not None else unpack_result(result_files_as_bytes(one, one.write))
-            for one in (self, *others)
+            for one in (self, *others, *([] if against is None else [against]))
         ]
-        return write_dashboard(saved, out, texts=texts, examples=examples, force=force)
+        other = None if against is None else saved.pop()
+        return write_dashboard(saved, out, against=other, texts=texts, examples=examples, force=force)
 
     def __copy__(self) -> Result:
         return self  # it never changes

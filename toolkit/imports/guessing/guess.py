@@ -620,15 +620,13 @@ def _put_answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _OutputCo
     rules = dict(reading.guess_rules_table(reading.Sample(gold, replies, verdict), out.answer is not None))
     if out.verdict is not None and (out.answer is not None or "read" in rules):
         rules["conflicts"] = "keep"
-        _adapt_rules_to_verdicts(rules, out, trace, draft)
+        _adapt_rules(rules, out, trace, draft)
     for name, value in rules.items():
         draft.set_guess(f"answers.{name}", value, GUESSED)
     return None if judged else better or _unjudged_text(columns, out)
 
 
-def _adapt_rules_to_verdicts(
-    rules: dict[str, Any], out: _OutputColumns, trace: dict[str, tuple[Any, str]], draft: Draft
-) -> None:
+def _adapt_rules(rules: dict[str, Any], out: _OutputColumns, trace: dict[str, tuple[Any, str]], draft: Draft) -> None:
     """Adapts the rules to the source's verdicts: no right and wrong answer may be equal, and no right one be lost."""
     source = out.answer or out.text
     assert out.verdict is not None

@@ -6,6 +6,7 @@ a dark ground alike; text has the page's colour.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import altair as alt
@@ -50,13 +51,13 @@ Spec = dict[str, Any]
 
 def charts() -> dict[str, Spec]:
     """The Vega-Lite specification of every chart of the dashboard, by the chart's name."""
-    every = (
-        _frontier, _forest, _changes, _headroom, _captured, _curves, _sweep, _results, _traces, _score_chart, _spent,
-        _stops,
-        _cluster_chart, _reward_chart, _claim_chart, _buzz_chart,
-    )  # fmt: skip
-    named = {chart.__name__.removeprefix("_"): chart() for chart in every}
-    return {**named, "frontier_log": _frontier(log=True)}
+    named: dict[str, Callable[[], Spec]] = {
+        "frontier": _frontier, "forest": _forest, "changes": _changes, "headroom": _headroom, "captured": _captured,
+        "curves": _curves, "sweep": _sweep, "results": _results, "traces": _traces, "scores": _score_chart,
+        "spent": _spent, "stops": _stops, "clusters": _cluster_chart, "rewards": _reward_chart,
+        "claims": _claim_chart, "buzzes": _buzz_chart,
+    }  # fmt: skip
+    return {**{name: chart() for name, chart in named.items()}, "frontier_log": _frontier(log=True)}
 
 
 def _chart_config() -> Spec:

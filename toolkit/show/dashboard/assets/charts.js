@@ -125,7 +125,8 @@ function tip(handler, event, item, value) {
 
 const NUMBERS_OF = {
   plane: "cost and quality", forest: "the differences", changes: "fixes against flips", headroom: "the headroom",
-  curves: "the curves", results: "the results side by side",
+  curves: "the curves", results: "the results side by side", against: "the differences of two results",
+  "against-changes": "fixes against flips of two results",
 };
 
 // The numbers of a chart as a table that opens: for whoever cannot see it, or wants to copy them.

@@ -5,7 +5,9 @@ const COMMANDS = {
   forest: (name) => `thinkback figure ${name} forest --out forest.pdf --baseline ${shellWord(policy(chosenBaseline()).name)}`,
   changes: (name) => `thinkback compare ${name}`,
   headroom: (name) => `thinkback figure ${name} headroom --out headroom.pdf`,
-  results: () => `thinkback compare ${results.slice(0, 2).map((one) => shellWord(one.name)).join(" ")}`,
+  results: () => `thinkback compare ${results.slice(0, 2).map((one) => shellWord(one.name)).join(" --with ")}`,
+  against: () => COMMANDS.results(),
+  "against-changes": () => COMMANDS.results(),
 };
 const tables = new Map();  // by chart: the heads and the rows of its numbers
 

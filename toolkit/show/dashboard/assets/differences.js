@@ -25,12 +25,15 @@ function rowsOf(numbers) {
 }
 
 // The front, the leader, the baseline, the best and the worst of each sweep, and then what is in no sweep.
-function standingForAll(numbers) {
+function standingForAll(numbers, result = current()) {
   const ranked = [...numbers].sort((one, other) => one - other);
   const sweeps = new Map();
-  for (const number of ranked) if (sweepOf(number) !== undefined) sweeps.set(sweepOf(number), [...(sweeps.get(sweepOf(number)) || []), number]);
-  const front = ranked.filter((number) => policy(number).front || policy(number).leads || number === current().baseline);
-  return [...front, ...[...sweeps.values()].flatMap((of) => [of[0], of.at(-1)]), ...ranked.filter((number) => sweepOf(number) === undefined)];
+  for (const number of ranked) {
+    const at = sweepOf(number, result);
+    if (at !== undefined) sweeps.set(at, [...(sweeps.get(at) || []), number]);
+  }
+  const front = ranked.filter((number) => result.policies[number].front || result.policies[number].leads || number === result.baseline);
+  return [...new Set([...front, ...[...sweeps.values()].flatMap((of) => [of[0], of.at(-1)]), ...ranked.filter((number) => sweepOf(number, result) === undefined)])];
 }
 
 function drawBaselines() {
@@ -53,46 +56,58 @@ function drawDifferences() {
     return;
   }
   const differences = differencesTo(base);
-  const points = { ...quality, label: quality.share ? "points" : quality.label };
   const told = (part, number) => differences[part][number];
-  const chance = (p) => (p === null ? "–" : p < 1e-4 ? "< .0001" : p.toFixed(4));
   const all = passing().filter((number) => number !== base && told("difference", number) !== null);
-  const rows = rowsOf(all).map((number, row) => {
-    const scaled = (part) => (told(part, number) === null ? null : told(part, number) * quality.scale);
-    const apart = told("differs", number);
-    return {
-      row, number, name: policy(number).called, difference: scaled("difference"), low: scaled("low"), high: scaled("high"),
-      said: withLimits(quality, told("difference", number), told("low", number), told("high", number), true),
-      p: chance(told("p", number)), fixes: told("fixes", number), flips: told("flips", number),
-      told: told("low", number) === null ? "no limits" : apart ? "told apart" : "not told apart",
-    };
-  });
+  const rows = rowsOf(all).map((number, row) => ({
+    ...differenceRow(quality, policy(number).called, row, (part) => told(part, number)), number, fixes: told("fixes", number), flips: told("flips", number),
+  }));
   const name = policy(base).called;
   const limits = differences.limited ? `${limitsOf(base, differences)} ${apartOf(rows, all)}`
     : `No limits: so many policies have them to the baseline of the result alone.${fewOf(rows, all)}`;
   fill("forest-said", `${quality.label}, policy minus ${name}${quality.share ? ", in points" : ""}. ${limits}`);
-  const title = `Δ ${points.label}, minus ${name}`;
+  drawForest("forest", rows, quality, name, "No policy passes the filters.");
+  place("changes-part").hidden = !found.pairs.fixes.flat().some((count) => count !== null) && !rows.some((one) => one.fixes !== null);
+  drawChanges("changes", rows, name);
+}
+
+// A row of a forest of differences. `value`: what is known of it, by the name of the part; `mark`: that of a note.
+function differenceRow(quality, name, row, value, mark = "") {
+  const scaled = (part) => (value(part) === null ? null : value(part) * quality.scale);
+  const p = value("p");
+  return {
+    row, name, difference: scaled("difference"), low: scaled("low"), high: scaled("high"),
+    said: withLimits(quality, value("difference"), value("low"), value("high"), true) + mark,
+    p: p === null ? "–" : p < 1e-4 ? "< .0001" : p.toFixed(4),
+    told: value("low") === null ? "no limits" : value("differs") ? "told apart" : "not told apart",
+  };
+}
+
+// The forest of some rows, each minus what is called `name`, and its numbers below.
+function drawForest(at, rows, quality, name, none) {
+  const title = `Δ ${quality.share ? "points" : quality.label}, minus ${name}`;
   for (const one of rows) one.tip = { policy: one.name, [title]: one.said, p: one.p };
-  const these = counted(rows.length, "policy", "policies");
-  if (!rows.length) absent("forest", "No policy passes the filters.");
+  if (!rows.length) absent(at, none);
   else {
-    const own = { difference: title, description: `Differences of ${these} to ${name}`, called: rows.map((one) => one.name) };
-    draw("forest", "forest", own, { rows, zero: [{ zero: 0 }] });
+    const own = { difference: title, description: `Differences of ${counted(rows.length, "policy", "policies")} to ${name}`, called: rows.map((one) => one.name) };
+    draw(at, "forest", own, { rows, zero: [{ zero: 0 }] });
   }
-  numbersBelow("forest-numbers", ["policy", title, "p", "told"], rows.map((one) => [one.name, one.said, one.p, one.told]));
+  numbersBelow(`${at}-numbers`, ["policy", title, "p", "told"], rows.map((one) => [one.name, one.said, one.p, one.told]));
+}
+
+// The fixes and flips of some rows, where they are known.
+function drawChanges(at, rows, name) {
   const counts = rows.filter((one) => one.fixes !== null);
   const bars = counts.flatMap((one, row) => [
     { row, name: one.name, change: "fixes", count: one.fixes, text: one.fixes.toLocaleString("en-US") },
     { row, name: one.name, change: "flips", count: -one.flips, text: one.flips.toLocaleString("en-US") },
   ]);
-  place("changes-part").hidden = !found.pairs.fixes.flat().some((count) => count !== null) && !bars.length;
-  if (!bars.length) absent("changes", "No fixes and flips are known here.");
+  if (!bars.length) absent(at, "No fixes and flips are known here.");
   else {
     const ends = 8 + Math.max(...bars.map((one) => wide(one.text)));
-    const called = counts.map((one) => one.name);
-    draw("changes", "changes", { description: `Fixes and flips of ${these} against ${name}`, called, ends }, { changes: bars });
+    const description = `Fixes and flips of ${counted(rows.length, "policy", "policies")} against ${name}`;
+    draw(at, "changes", { description, called: counts.map((one) => one.name), ends }, { changes: bars });
   }
-  numbersBelow("changes-numbers", ["policy", "fixes", "flips"], counts.map((one) => [one.name, one.fixes, one.flips]));
+  numbersBelow(`${at}-numbers`, ["policy", "fixes", "flips"], counts.map((one) => [one.name, one.fixes, one.flips]));
 }
 
 function apartOf(rows, all) {

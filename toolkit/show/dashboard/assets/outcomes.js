@@ -27,22 +27,22 @@ function sharesOf(outcomes, count) {
   return outcomes.shares;
 }
 
-// The differences of all policies to one, each with the t interval of its paired difference.
-function computedDifferences(base) {
-  const { outcomes, policies } = current();
-  const { estimate } = metric(current().metric);
-  const count = policies.length;
-  const shares = sharesOf(outcomes, count);
+// The differences of a side's policies to one of the other side, each with the t interval of its paired difference. A
+// side: outcomes of the same examples, and the mean of each policy.
+function computedDifferences(side, other, base) {
+  const [count, width] = [side.estimate.length, other.estimate.length];
+  const [shares, own] = [sharesOf(side.outcomes, count), sharesOf(other.outcomes, width)];
+  const units = side.outcomes.count;
   const squares = new Float64Array(count);
-  for (let unit = 0; unit < outcomes.count; unit += 1) {
-    const own = shares[unit * count + base];
-    for (let one = 0; one < count; one += 1) squares[one] += (shares[unit * count + one] - own) ** 2;
+  for (let unit = 0; unit < units; unit += 1) {
+    const taken = own[unit * width + base];
+    for (let one = 0; one < count; one += 1) squares[one] += (shares[unit * count + one] - taken) ** 2;
   }
-  const found = { difference: [], low: [], high: [], p: [], differs: [], ...changesTo(base), computed: true, limited: true };
+  const found = { difference: [], low: [], high: [], p: [], differs: [], ...changesTo(side, other, base), computed: true, limited: true };
   for (let one = 0; one < count; one += 1) {
-    const difference = estimate[one] === null ? null : estimate[one] - estimate[base];
-    const half = outcomes.quantile * Math.sqrt(squares[one] * outcomes.count / (outcomes.count - 1));
-    const there = difference !== null && one !== base && half > 0;
+    const difference = side.estimate[one] === null || other.estimate[base] === null ? null : side.estimate[one] - other.estimate[base];
+    const half = side.outcomes.quantile * Math.sqrt(squares[one] * units / (units - 1));
+    const there = difference !== null && half > 0;
     found.difference.push(difference);
     found.low.push(there ? difference - half : null);
     found.high.push(there ? difference + half : null);
@@ -52,18 +52,17 @@ function computedDifferences(base) {
   return found;
 }
 
-// On how many examples each policy alone does better than one, and worse.
-function changesTo(base) {
-  const { outcomes, policies } = current();
-  const count = policies.length;
-  if (!outcomes.changes) return { fixes: policies.map(() => null), flips: policies.map(() => null) };
-  const codes = codesOf(outcomes);
+// On how many examples each policy of a side does better than one of the other side, and worse.
+function changesTo(side, other, base) {
+  const [count, width] = [side.estimate.length, other.estimate.length];
+  if (!side.outcomes.changes) return { fixes: side.estimate.map(() => null), flips: side.estimate.map(() => null) };
+  const [codes, others] = [codesOf(side.outcomes), codesOf(other.outcomes)];
   const [fixes, flips] = [new Array(count).fill(0), new Array(count).fill(0)];
-  for (let from = 0; from < codes.length; from += count) {
-    const own = codes[from + base];
+  for (let example = 0; example * count < codes.length; example += 1) {
+    const own = others[example * width + base];
     if (own < 0) continue;
     for (let one = 0; one < count; one += 1) {
-      const code = codes[from + one];
+      const code = codes[example * count + one];
       if (code > own) fixes[one] += 1;
       else if (code >= 0 && code < own) flips[one] += 1;
     }
@@ -76,6 +75,9 @@ function differencesTo(base) {
   const { outcomes, pairs } = current();
   const at = pairs.baselines.indexOf(base);
   const limited = at >= 0 && pairs.low[at].some((low) => low !== null);
-  if (outcomes && !limited) return computedDifferences(base);
+  if (outcomes && !limited) {
+    const side = { outcomes, estimate: metric(current().metric).estimate };
+    return computedDifferences(side, side, base);
+  }
   return { ...Object.fromEntries(["difference", "low", "high", "p", "fixes", "flips", "differs"].map((part) => [part, pairs[part][at]])), computed: false, limited };
 }

@@ -38,7 +38,7 @@ function heardWidth() {
   });
 }
 
-const PRINTED = ["left-out", "forest-numbers", "changes-numbers", "headroom-numbers", "curves-numbers", "results-numbers"];
+const PRINTED = ["left-out", "forest-numbers", "changes-numbers", "headroom-numbers", "curves-numbers", "results-numbers", "against-numbers", "against-changes-numbers"];
 
 // On paper nothing opens: what is closed is open there, and closed again after.
 function heardPaper() {
@@ -59,7 +59,7 @@ function heardPaper() {
 
 async function drawCharts() {
   const late = incomplete();
-  await readRest();
+  await Promise.all([readRest(), readPair()]);
   if (late) {
     readAddress();
     for (const part of [drawHead, drawControls, drawTable]) part();
@@ -75,11 +75,13 @@ async function drawCharts() {
   watch(["find", "only", "sort", "down", "picked", "width"], drawHeadroom);
   watch(["pool", "width"], drawCurves);
   watch(["side", "width"], drawResults);
+  watch(["mine", "theirs", "width"], drawAgainst);
+  watch(["mine", "theirs", "turned", "example", "between"], () => drawChanged());
   watch(["picked", "example", "show", "group", "seek", "others"], () => drawExamples());
   watch(["width"], () => drawBlocks());
   heardWidth();
-  for (const part of [drawCosts, drawPlane, drawFacts, drawSweeps, drawBaselines, drawDifferences, drawHeadroom, drawCurves, drawResults]) part();
-  drawExamples().then(() => Promise.all([...drawn.values()].map((one) => one.turn))).then(() => {
+  for (const part of [drawCosts, drawPlane, drawFacts, drawSweeps, drawBaselines, drawDifferences, drawHeadroom, drawCurves, drawResults, drawAgainst]) part();
+  Promise.all([drawExamples(), drawChanged()]).then(() => Promise.all([...drawn.values()].map((one) => one.turn))).then(() => {
     document.body.dataset.ready = "all";
     performance.mark("charts");
   });

@@ -75,6 +75,14 @@ function traceAt({ paths: { traces }, words }, row) {
   };
 }
 
+// The traces that were generated until a stop: slice and sample of each.
+function tracesOfStop(paths, lists, stop) {
+  const list = lists.get(paths.stops.generation[stop]);
+  if (list === undefined) return [];
+  return paths.orders.samples[list].slice(0, paths.stops.generated[stop]).map((sample, at) =>
+    [paths.orders.slices[list] ? paths.orders.slices[list][at] : paths.orders.slice[list], sample]);
+}
+
 // What some policies walked along: an order through a slice, its traces as far as the longest went, and the stops.
 function blocksOf(data, example, numbers) {
   const { paths, words } = data;
@@ -91,12 +99,7 @@ function blocksOf(data, example, numbers) {
   const stops = rowsAt(paths.stops, example).filter((row) => numbers.includes(paths.stops.policy[row]));
   const blocks = [];
   const lists = new Map(rowsAt(paths.orders, example).map((row) => [paths.orders.order[row], row]));
-  const generated = new Set(stops.flatMap((stop) => {
-    const list = lists.get(paths.stops.generation[stop]);
-    if (list === undefined) return [];
-    return paths.orders.samples[list].slice(0, paths.stops.generated[stop]).map((sample, at) =>
-      `${paths.orders.slices[list] ? paths.orders.slices[list][at] : paths.orders.slice[list]}/${sample}`);
-  }));
+  const generated = new Set(stops.flatMap((stop) => tracesOfStop(paths, lists, stop).map((one) => one.join("/"))));
   for (const row of rowsAt(paths.orders, example)) {
     const mine = stops.filter((stop) => paths.stops.order[stop] === paths.orders.order[row]);
     if (!mine.length) continue;

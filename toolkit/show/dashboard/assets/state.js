@@ -4,7 +4,7 @@ const results = ready("results-data");
 const state = {
   result: 0, cost: null, baseline: null, picked: [], find: "", sort: null, down: false, columns: null,
   only: "all", sweeps: {}, example: null, show: "all", group: "", seek: "", slid: null, pool: "", side: null,
-  arrived: false, others: false, settings: "", open: [], width: window.innerWidth,
+  mine: null, theirs: null, turned: "all", between: null, arrived: false, others: false, settings: "", open: [], width: window.innerWidth,
 };
 const OF_ONE_RESULT = { cost: null, baseline: null, sort: null, example: null, group: "", slid: null, columns: null, open: [] };
 const watchers = [];
@@ -53,7 +53,9 @@ const picked = () => (state.picked.length ? state.picked : usual().slice(0, 2));
 
 const ADDRESSED = {
   example: "example", cost: "cost", find: "find", show: "show", group: "group", only: "only", seek: "seek", settings: "settings",
+  turned: "turned",
 };
+const FACED = { mine: 0, theirs: 1 };  // a policy of the first, and of the second of two results
 let written = null;
 
 // #example=…&policies=a,b: names are encoded one by one, so that a comma may be part of one.
@@ -64,6 +66,9 @@ function writeAddress() {
     if (state[key] && state[key] !== "all") parts.push(`${name}=${encodeURIComponent(state[key])}`);
   }
   if (state.baseline !== null) parts.push(`baseline=${encodeURIComponent(policy(state.baseline).name)}`);
+  for (const [name, at] of Object.entries(FACED)) {
+    if (state[name] !== null) parts.push(`${name}=${encodeURIComponent(results[at].policies[state[name]].name)}`);
+  }
   if (state.picked.length) {
     parts.push(`policies=${state.picked.map((one) => encodeURIComponent(policy(one).name)).join(",")}`);
   }
@@ -83,12 +88,16 @@ function readAddress() {
   const numbered = (name) => names.indexOf(plain(name));
   const found = (told.policies || "").split(",").map(numbered).filter((one) => one >= 0);
   const base = told.baseline === undefined ? -1 : numbered(told.baseline);
+  const faced = Object.entries(FACED).map(([name, at]) => {
+    const number = told[name] === undefined || !results[at] ? -1 : results[at].policies.findIndex((one) => one.name === plain(told[name]));
+    return [name, number < 0 ? null : number];
+  });
   const rest = Object.entries(ADDRESSED).map(([name, key]) => [key, plain(told[name] || "")]);
-  const part = { ...Object.fromEntries(rest), result, picked: found, baseline: base < 0 ? null : base };
+  const part = { ...Object.fromEntries([...rest, ...faced]), result, picked: found, baseline: base < 0 ? null : base };
   const known = (choices, name) => (Object.hasOwn(choices, name) ? name : "all");
   change({
     ...part, cost: part.cost || null, example: part.example || null, arrived: part.example !== "",
-    show: known(SHOWN, part.show), only: known(ONLY, part.only),
+    show: known(SHOWN, part.show), only: known(ONLY, part.only), turned: known(TURNED, part.turned), between: null,
     settings: part.settings === "apart" ? "apart" : "",
   });
 }

@@ -23,8 +23,7 @@ const breakable = (name) => name.split(/(?=\[)/).flatMap((part) => [element("wbr
 
 // The number of the sweep that each policy is a setting of.
 const sweepNumbers = new WeakMap();
-function sweepOf(number) {
-  const { sweeps } = current();
+function sweepOf(number, { sweeps } = current()) {
   if (!sweepNumbers.has(sweeps)) {
     sweepNumbers.set(sweeps, new Map(sweeps.flatMap((sweep, at) => sweep.policy.map((one) => [one, at]))));
   }

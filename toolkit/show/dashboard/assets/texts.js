@@ -2,6 +2,7 @@
 
 const CUT = 20000;
 const VERDICT_SIGNS = { right: "✓ right", wrong: "✗ wrong", "part right": "◆ part right", unjudged: "unjudged" };
+const GONE = `The texts are not there: keep the folder ${document.body.dataset.files} beside this page.`;
 const loaded = new Map();
 const whole = new WeakMap();
 
@@ -14,7 +15,7 @@ window.thinkbackTexts = (result, file, texts) => {
 function textsIn(result, file) {
   const key = `${result}-${file}`;
   if (!loaded.has(key)) {
-    loaded.clear();  // one at a time: what was shown before may be large
+    for (const other of loaded.keys()) if (other.startsWith(`${result}-`)) loaded.delete(other);  // what was shown before may be large
     const waiting = {};
     waiting.made = new Promise((found, failed) => { Object.assign(waiting, { found, failed }); });
     loaded.set(key, waiting);
@@ -61,7 +62,7 @@ async function drawTexts(data, example, blocks) {
   try {
     texts = (await textsIn(result, data.texts[example]))[example];
   } catch {
-    fill("texts", element("p", { role: "alert" }, `The texts are not there: keep the folder ${document.body.dataset.files} beside this page.`));
+    fill("texts", element("p", { role: "alert" }, GONE));
     return;
   }
   if (result !== state.result || data.ids[example] !== state.example || !place("texts")) return;

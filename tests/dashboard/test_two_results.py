@@ -1,0 +1,224 @@
+"""Two results in one page: what is told of their differences, the questions that changed, and the texts of both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.special import stdtrit
+from typer.testing import CliRunner
+
+import replay
+from replay import Result, Sample
+from replay.runs.compare.comparing import compare_namesakes
+from tests.dashboard.conftest import Open, altered
+from tests.dashboard.test_browser import DARK_PHONE, nothing_serious
+from tests.dashboard.test_hostile import HOSTILE
+from tests.dashboard.test_page import held
+from tests.errors import refuses, says
+from tests.logs import Trace
+from tests.logs import log as small_log
+from tests.seeds import seeds
+from thinkback.app import app
+
+pytest.importorskip("axe_playwright_python", reason="NO AXE: accessibility was not checked; pip install '.[test]'")
+
+FIRST = Sample(name="first", max_traces=1, select="first")
+VOTE = Sample(name="vote", max_traces=3, select="majority")
+NEW = dict(zip((f"e{number}" for number in range(1, 10)), "AAAABACAA", strict=True))
+OLD = dict(zip((*(f"e{number}" for number in range(1, 9)), "f1", "f2"), "BBBAAABAAA", strict=True))
+"""The first of three answers; gold is A, and so are the other two. Of `first` e1, e2 and e3 are right in the new result
+alone, e5 in the old one; e7 is wrong in both, C and B. e9, and f1 and f2, are in one alone."""
+
+
+def saved_result(folder: Path, firsts: dict[str, str], *policies: Sample) -> Path:
+    """The result of policies on examples with these first answers, with a text of each trace."""
+    members: dict[str, list[Trace]] = {
+        one: [(answer, None), ("A", None), ("A", None)] for one, answer in firsts.items()
+    }
+    log = small_log(folder.parent / f"log of {folder.name}", {"p": members}, dict.fromkeys(firsts, "A"))
+    replay.run(log, policies, resamples=100).save(folder, traces=True, texts=True)
+    with altered(folder, "traces.parquet") as rows:
+        text = pl.format("{} says {}", pl.lit(folder.name), "answer")
+        rows.append(rows.pop().with_columns(text=text))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    return saved_result(folder / "new", NEW, FIRST, VOTE), saved_result(folder / "old", OLD, FIRST, VOTE)
+
+
+@pytest.fixture(scope="module")
+def both(models: tuple[Path, Path]) -> Path:
+    new, old = map(replay.load, models)
+    page, _ = new.dashboard(models[0].parent / "both.html", against=old)
+    return page
+
+
+LISTED = "[...document.querySelectorAll('#changed-list tbody tr')].map((one) => [...one.cells].map((c) => c.innerText))"
+
+
+def test_differences_and_changes_of_two_models(browse: Open, both: Path, models: tuple[Path, Path]) -> None:
+    """Of `first` 6 of 8 are right minus 4 of 8: 25 points, three fixes and one flip; of `vote` nothing changed."""
+    page = browse(both)
+    assert "the 8 examples that both have; 1 is in new alone, 2 are in old alone." in page.text("#against-said")
+    rows = {one["name"]: one for one in page.js("drawn.get('against').view.data('rows')")}
+    pairs = compare_namesakes(*map(replay.load, models)).pairs
+    for name, difference, low, high in pairs.select("first", "difference", "low", "high").iter_rows():
+        told = [rows[name][part] for part in ("difference", "low", "high")]
+        assert told == pytest.approx([100 * difference, 100 * low, 100 * high], abs=1e-4)
+    assert rows["first"]["difference"] == 25
+    assert [rows["first"]["fixes"], rows["first"]["flips"]] == [3, 1]
+    assert [rows["vote"]["fixes"], rows["vote"]["flips"]] == [0, 0]
+    listed = page.js(LISTED)
+    assert [row[:4] for row in listed] == [
+        [f"e{number}", "first", *(["A ✓ right", "B ✗ wrong"] if number < 5 else ["B ✗ wrong", "A ✓ right"])]
+        for number in (1, 2, 3, 5)
+    ]
+    for label, ids in (("fixes", ["e1", "e2", "e3"]), ("flips", ["e5"]), ("another answer", ["e7"])):
+        option = page.page.locator("#turned option", has_text=label).inner_text()
+        page.page.select_option("#turned", label=option)
+        page.page.wait_for_function(f"(ids) => {LISTED}.map(([id]) => id).join() === ids", arg=",".join(ids))
+    assert "turned=other" in page.js("location.hash")
+    page.page.select_option("#turned", index=0)
+    page.page.select_option("#mine", label="vote")
+    page.page.wait_for_function("document.querySelector('#changed-count').innerText.startsWith('0 changes')")
+
+
+def test_texts_of_both_stand_side_by_side_and_all_is_reached_by_keyboard(browse: Open, both: Path) -> None:
+    page = browse(both)
+    page.page.locator("#changed-list tbody button").first.focus()
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("#against-texts .sides pre")
+    focused, pressed = page.js("[document.activeElement.id, document.activeElement.ariaPressed]")
+    assert [focused.startswith("changed-"), pressed] == [True, "true"]
+    name = page.js("results[0].policies[state.between[0]].name")
+    assert name == "first"
+    texts = page.page.locator("#against-texts .sides pre").all_inner_texts()
+    assert texts == ["new says A", "old says B"]
+    heads = page.page.locator("#against-texts .sides summary").all_inner_texts()
+    assert [head.partition(";")[0] for head in heads] == ["new, p, trace 1: ✓ right, A", "old, p, trace 1: ✗ wrong, B"]
+    boxes = [page.page.locator("#against-texts .sides pre").nth(at).bounding_box() for at in (0, 1)]
+    assert boxes[0]
+    assert boxes[1]
+    assert boxes[0]["x"] < boxes[1]["x"]
+    assert boxes[0]["y"] == pytest.approx(boxes[1]["y"], abs=1)
+    assert page.text("#example-title") == "e1"
+    again = browse(both, "#example=e1&mine=vote")
+    again.page.wait_for_selector("#against-texts .sides pre")
+    texts = again.page.locator("#against-texts .sides pre").all_inner_texts()
+    assert texts == ["new says A", "old says B", *["new says A", "old says A"] * 2]
+
+
+def test_any_policy_is_compared_with_any_of_the_other(browse: Open, both: Path) -> None:
+    """d = (0, 0, 0, 0, −1, 0, −1, 0): what `first` of the new result is minus `vote` of the old one."""
+    page = browse(both)
+    page.page.select_option("#theirs", label="vote")
+    page.settled()
+    row = next(one for one in page.js("drawn.get('against').view.data('rows')") if one["name"] == "first")
+    apart = -np.isin(np.arange(1, 9), [5, 7]).astype(float)
+    half = float(stdtrit(7, 0.975)) * apart.std(ddof=1) / 8**0.5
+    told = [row[part] for part in ("difference", "low", "high", "fixes", "flips")]
+    assert told == pytest.approx([-25, *(100 * (apart.mean() + sign * half) for sign in (-1, 1)), 0, 2], abs=1e-4)
+    assert "t intervals" in page.text("#against-said")
+    page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.page.focus("#against-copy-command")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_function("document.querySelector('#against-copied').textContent !== ''")
+    assert page.js("navigator.clipboard.readText()") == "thinkback compare new --with old"
+
+
+def test_limits_of_one_pair_are_those_of_compare(tmp_path: Path) -> None:
+    """With one policy in each result all pairs are the pair of one name."""
+    new, old = (replay.load(saved_result(tmp_path / name, firsts, FIRST)) for name, firsts in (("a", NEW), ("b", OLD)))
+    assert compare_namesakes(new, old).pairs.equals(new.compare(other=old).pairs)
+
+
+def test_other_policies_of_one_log_are_compared(browse: Open, models: tuple[Path, Path], tmp_path: Path) -> None:
+    """Without a name in common the leaders face each other."""
+    pair = Sample(name="pair", max_traces=2, select="majority")
+    other = saved_result(tmp_path / "other", NEW, pair)
+    path, _ = replay.load(models[0]).dashboard(tmp_path / "page.html", against=replay.load(other))
+    page = browse(path)
+    assert page.js("[state.mine, state.theirs]") == [None, None]
+    assert page.page.locator("#mine option:checked").inner_text() == "vote"
+    assert page.page.locator("#theirs option").all_inner_texts() == ["pair"]
+    rows = {one["name"]: one["difference"] for one in page.js("drawn.get('against').view.data('rows')")}
+    right = 9 - sum(answer != "A" for answer in NEW.values())  # of two answers the first one wins
+    assert rows == pytest.approx({"vote": 100 * (1 - right / 9), "first": 0}, abs=1e-4)
+
+
+def test_results_that_cannot_be_compared_are_refused_in_one_line(models: tuple[Path, Path], tmp_path: Path) -> None:
+    alone = saved_result(tmp_path / "alone", {"z": "A"}, FIRST)
+    with refuses("mismatch", "no example in common"):
+        replay.load(alone).dashboard(tmp_path / "page.html", against=replay.load(models[0]))
+    new, old = map(str, models)
+    out = ["--out", str(tmp_path / "page.html")]
+    says(CliRunner().invoke(app, ["dashboard", new, "--with", str(alone), *out]), "mismatch", "no example in common")
+    says(CliRunner().invoke(app, ["dashboard", new, old, "--with", old, *out]), "conflict", "--with")
+    says(CliRunner().invoke(app, ["dashboard", "--serve", new, "--with", old]), "conflict", "--serve")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_both_results_have_the_same_examples_those_that_changed_first(
+    saved: Path, log: Path, tmp_path: Path, result: Result
+) -> None:
+    """Of 48 examples 20 are shown: at most 15 that changed for `first`, of those that both have."""
+    one = Sample(name="first", pool="n8", max_traces=4, select="majority")
+    replay.run(log, [one], where="split = 'test'", resamples=10).save(tmp_path / "other")
+    other = replay.load(tmp_path / "other")
+    result.dashboard(tmp_path / "page.html", against=other, examples=20, texts=False)
+    _, [first, second] = held(tmp_path / "page.html")
+    assert first["ids"] == second["ids"]
+    assert first["total"] == 48
+    assert {*first["ids"]} <= {*other.examples["example_id"]}
+    values = [each.outcomes_of("first").collect().select("example_id", "correct") for each in (result, other)]
+    apart = values[0].join(values[1], on="example_id").filter(pl.col("correct") != pl.col("correct_right"))
+    changed = {*apart["example_id"]}
+    most = min(20, len(other.examples))
+    room = min(len(changed), max(int(0.75 * most), most - (len(other.examples) - len(changed))))
+    assert len(first["ids"]) == most
+    if len(other.examples) > 20:
+        assert len(changed & {*first["ids"]}) == room
+    assert [48 - len(other.examples), 0] in [sizes for _, *sizes in first["strata"]]
+
+
+@pytest.mark.parametrize("look", seeds(1, [DARK_PHONE, {"viewport": {"width": 800, "height": 900}}, {}]))
+def test_two_results_are_for_all(browse: Open, both: Path, look: dict[str, object]) -> None:
+    """axe finds nothing, and nothing is wider than the window; on paper neither."""
+    import axe_playwright_python
+
+    page = browse(both, "#example=e1", **look)
+    page.page.wait_for_selector("#against-texts .sides pre")
+    page.js((Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    nothing_serious(page)
+    page.page.emulate_media(media="print", color_scheme="light")
+    page.js("{ document.body.dataset.print = 'all'; window.dispatchEvent(new Event('beforeprint')); }")
+    nothing_serious(page, on_paper=True)
+    assert page.page.locator("#against-texts .sides pre").first.is_visible()
+
+
+def test_hostile_texts_of_two_results_appear_as_text(browse: Open, tmp_path: Path) -> None:
+    name = "</script><img src=x onerror='window.hurt = 1'>"
+    policy = Sample(name=name, max_traces=1, select="first")
+    folders = [saved_result(tmp_path / one, firsts, policy) for one, firsts in (("<b>n", NEW), ("o'&", OLD))]
+    for folder in folders:
+        with altered(folder, "examples.parquet", "traces.parquet", "outcomes.parquet") as frames:
+            frames[0] = frames[0].with_columns(question=pl.lit(HOSTILE))
+            frames[1] = frames[1].with_columns(text=pl.lit(HOSTILE))
+            frames[2] = frames[2].with_columns(answer=pl.lit(HOSTILE + folder.name))
+    new, old = map(replay.load, folders)
+    path, _ = new.dashboard(tmp_path / "page.html", against=old)
+    page = browse(path, f"#example=e1&mine={quote(name, safe='')}")
+    page.page.wait_for_selector("#against-texts .sides pre")
+    assert "<img src=x onerror='window.hurt = 1'>" in page.page.locator("#against-texts .sides pre").first.inner_text()
+    assert page.text("#against-title") == "<b>n against o'&"
+    assert page.page.locator("#changed-list tbody tr").count() == 4
+    assert page.js("[window.hurt ?? 'unhurt', document.querySelectorAll('img, main b').length > 0]")[0] == "unhurt"
+    assert page.js("document.querySelectorAll('img').length") == 0
+    assert "\u202e" not in page.js("document.body.innerText")
