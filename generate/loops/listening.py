@@ -149,7 +149,7 @@ class Listening(Loop):
 
     def run(self, example: Example) -> Steps:
         heard = _HeardText(example, UnfoldingText(example.fields["question"]), UnfoldingText(""))
-        while (yield from self._hear_next(heard)):
+        while (yield from self._hear_until_extraction(heard)):
             yield from self._check_all(heard, (yield from self._claims_at_position(heard)))
         length = len(heard.text.words)
         for _ in range(self.revisions if self.revise_prompt is not None and length else 0):
@@ -161,7 +161,7 @@ class Listening(Loop):
             if not new:
                 return
 
-    def _hear_next(self, heard: _HeardText) -> Steps:
+    def _hear_until_extraction(self, heard: _HeardText) -> Steps:
         """Listens up to the next word at which the extractor runs, the last one of the text always among them. Returns
         whether there is one.
         """

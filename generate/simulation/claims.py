@@ -238,11 +238,11 @@ def simulate_claims(
     size = _ClaimsSize(traces, dev, seed)
     traces, dev, seed = size.traces, size.dev, size.seed
     every = tuple(verifier.name for verifier in model.verifiers)
-    plans = [_SplitPlan("test", MAIN, _SplitModel(model.counts, traces, every))]
+    plans = [_SimulatedSplit("test", MAIN, _SplitModel(model.counts, traces, every))]
     if dev:
-        plans.append(_SplitPlan("dev", DEV, _SplitModel(_counts_by_stratum(model.counts, dev), traces, every)))
+        plans.append(_SimulatedSplit("dev", DEV, _SplitModel(_counts_by_stratum(model.counts, dev), traces, every)))
     if model.validation is not None:
-        plans.append(_SplitPlan("validation", VALIDATION, model.validation))
+        plans.append(_SimulatedSplit("validation", VALIDATION, model.validation))
     parts = [_split_tables(model, plan, seed) for plan in plans]
     tables = {table: pl.concat([part[table] for part in parts]) for table in parts[0]}
     source = _manifest_source(model, plans, parts, traces, dev, seed)
@@ -250,7 +250,7 @@ def simulate_claims(
 
 
 @dataclass(frozen=True)
-class _SplitPlan:
+class _SimulatedSplit:
     """A split that is drawn from its own stream of random numbers."""
 
     name: str
@@ -273,7 +273,7 @@ def _counts_by_stratum(counts: Mapping[str, int], claims: int) -> dict[str, int]
     return whole
 
 
-def _split_tables(model: _ClaimsModel, plan: _SplitPlan, seed: int) -> dict[str, pl.DataFrame]:
+def _split_tables(model: _ClaimsModel, plan: _SimulatedSplit, seed: int) -> dict[str, pl.DataFrame]:
     split, stream, traces = plan.name, plan.stream, plan.model.traces
     claims = draw_claims(model, plan.model.counts, seed, stream)
     draws = draw_noise(model, len(claims.gold), traces, seed, stream)
@@ -369,7 +369,7 @@ def _verifications(
 
 
 def _manifest_source(
-    model: _ClaimsModel, plans: Sequence[_SplitPlan], parts: Sequence[Mapping[str, pl.DataFrame]], traces: int,
+    model: _ClaimsModel, plans: Sequence[_SimulatedSplit], parts: Sequence[Mapping[str, pl.DataFrame]], traces: int,
     dev: int, seed: int,
 ) -> dict[str, Any]:  # fmt: skip
     """The manifest's `source`. Wall-clock time is as if one process made all calls in turn, verifiers pool by pool."""

@@ -20,7 +20,7 @@ from generate.tasks.formats import (
     solution_text,
     verification_text,
 )
-from generate.tasks.task import Difficulty, Exercise, Item, QuestionAttempts, TaskText, answer_of
+from generate.tasks.task import Difficulty, Item, QuestionAttempts, TaskText, WrongSolutionTask, answer_of
 from toolkit.errors import EmptyError
 
 CHOICES = 6
@@ -32,14 +32,14 @@ def judge_attempts(item: Item, attempts: Sequence[str]) -> QuestionAttempts:
     return QuestionAttempts(item, tuple(attempts), tuple(answer_of(attempt) == item.answer for attempt in attempts))
 
 
-def _synthetic_attempts(task: Exercise, item: Item, rng: random.Random) -> QuestionAttempts:
+def _synthetic_attempts(task: WrongSolutionTask, item: Item, rng: random.Random) -> QuestionAttempts:
     """Makes attempts without a model: a flawed solution, a correct one, and one of them cut off."""
     flawed = task.wrong_solution(item, rng)
     source = rng.choice((flawed, item.solution))
     return judge_attempts(item, (flawed, item.solution, source[: rng.randrange(len(source))]))
 
 
-class ExerciseTask(Difficulty, Exercise):
+class ExerciseTask(Difficulty, WrongSolutionTask):
     """A task of exercises. A token of its models is a character."""
 
     formats: ClassVar[tuple[str, ...]] = tuple(PROMPTS)
@@ -80,7 +80,7 @@ class ExerciseTask(Difficulty, Exercise):
                 )
 
 
-def _attempt_text(name: str, task: Exercise, source: QuestionAttempts, rng: random.Random) -> TaskText | None:
+def _attempt_text(name: str, task: WrongSolutionTask, source: QuestionAttempts, rng: random.Random) -> TaskText | None:
     """Makes one training text of a format from a question's attempts; None where no attempt fits the format."""
     item = source.item
     if name == "choose":

@@ -21,7 +21,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
-from generate.tasks.task import ANSWER, Exercise, Item, TaskText, answer_of
+from generate.tasks.task import ANSWER, Item, TaskText, WrongSolutionTask, answer_of
 from toolkit.errors import InvalidError
 
 PROMPTS: Mapping[str, str] = {
@@ -83,7 +83,7 @@ def continuation_text(item: Item, keep: int) -> TaskText:
     return TaskText("continue", fill_prompt("continue", question=item.question, attempt=head), tail)
 
 
-def verification_text(task: Exercise, item: Item, attempt: str) -> TaskText:
+def verification_text(task: WrongSolutionTask, item: Item, attempt: str) -> TaskText:
     """The training text of a check of an attempt's answer. Where it holds, the completion repeats the answer; else it
     has the answer that the check came to, or the whole solution.
     """
@@ -93,7 +93,7 @@ def verification_text(task: Exercise, item: Item, attempt: str) -> TaskText:
     return TaskText("verify", fill_prompt("verify", question=item.question, attempt=attempt), f"{check.text}\n{end}")
 
 
-def repair_text(task: Exercise, item: Item, attempt: str) -> TaskText:
+def repair_text(task: WrongSolutionTask, item: Item, attempt: str) -> TaskText:
     """The training text of a repair: how many lines of the attempt hold, then the solution, or a right attempt's answer
     again.
     """
@@ -109,7 +109,7 @@ def correction_text(item: Item, attempt: str) -> TaskText:
     return TaskText("correct", fill_prompt("correct", question=item.question, attempt=attempt), item.solution)
 
 
-def _grade_text(task: Exercise, item: Item, attempt: str, verdict: bool) -> str:
+def _grade_text(task: WrongSolutionTask, item: Item, attempt: str, verdict: bool) -> str:
     """The anchored score for an attempt, by its verdict and the share of its lines that hold."""
     sound = task.sound_share(item, attempt)
     if verdict:
@@ -122,7 +122,7 @@ def _grade_text(task: Exercise, item: Item, attempt: str, verdict: bool) -> str:
     return "0.25" if sound >= 0.5 else "0.00"
 
 
-def judgement_text(task: Exercise, item: Item, attempt: str, verdict: bool) -> TaskText:
+def judgement_text(task: WrongSolutionTask, item: Item, attempt: str, verdict: bool) -> TaskText:
     """The training text of a judgement: one of the five anchored scores."""
     prompt = fill_prompt("judge", question=item.question, attempt=attempt)
     return TaskText("judge", prompt, _grade_text(task, item, attempt, verdict))

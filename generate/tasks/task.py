@@ -134,8 +134,8 @@ class Task(Protocol):
         ...
 
 
-class Exercise(Protocol):
-    """What training texts about attempts ask of a task: that it can write a wrong one, and check one."""
+class WrongSolutionTask(Protocol):
+    """A task that can write a wrong solution and check an attempt, as training texts about attempts need it."""
 
     def wrong_solution(self, item: Item, rng: random.Random) -> str:
         """A solution with one error, carried on to a wrong answer."""

@@ -355,7 +355,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
             return np.zeros(checks.examples, bool)
         stream = claims.stage == STREAM
         by_unit = isinstance(self.max_claims, ClaimCap)
-        group = checks.claim_unit if by_unit else claims.example
+        group = checks.unit_number_of_claim if by_unit else claims.example
         size = int(group.max(initial=-1)) + 1 if by_unit else checks.examples
         named = np.bincount(group[stream & claims.named], minlength=size)
         says = np.bincount(group[stream & ~claims.named], minlength=size) > 0

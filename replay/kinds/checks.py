@@ -146,15 +146,15 @@ class Checks:
         return self.rank_in_group(2 * self.claims.example + self.claims.stage, self.claims.named)
 
     @cached_property
-    def claim_unit(self) -> np.ndarray:
-        """The unit of each claim (G,) as a number over all texts, those of revisions aside."""
+    def unit_number_of_claim(self) -> np.ndarray:
+        """The number of each claim's unit (G,), such as a sentence, over all texts; of revisions apart."""
         unit = self.claim_column("unit")
         return _number_equal_rows(self.claims.example, self.claims.stage, np.nan_to_num(unit, nan=-1))
 
     @cached_property
     def place_in_unit(self) -> np.ndarray:
         """The place of each claim (G,) among those of its unit that name one."""
-        return self.rank_in_group(self.claim_unit, self.claims.named)
+        return self.rank_in_group(self.unit_number_of_claim, self.claims.named)
 
     def count_by_example(self, claims: np.ndarray) -> np.ndarray:
         """How many claims of a mask (G,) each example has, (E,)."""

@@ -385,7 +385,7 @@ def _score_ranges(
             places.setdefault(verifier, []).append(f"{count:,} of {examples:,} examples of pool `{pool}`")
     cure = 'a policy of your own with `on_unscored = "skip"` can use its other scores'
     left_out = [
-        f"verifier `{verifier}`, which scored every answer on {', '.join(parts)}: {cure}"
+        f"verifier `{verifier}` is left out, as it scored every answer on {', '.join(parts)} only: {cure}"
         for verifier, parts in places.items()
     ]
     return ranges, left_out, skipped

@@ -110,7 +110,7 @@ def _parse_policy_file(text: str, name: str, rule_classes: Mapping[str, type]) -
             for table in tables
             for entry, swept, size in _expand_sweep(table)
             for policy in [
-                read_policy(_copy_with_leaves(entry, _integer_literal_as_float), entry.get("name", ""), rule_classes)
+                read_policy(_map_leaves(entry, _integer_literal_as_float), entry.get("name", ""), rule_classes)
             ]
         ]
         measure = document.get("measure")
@@ -186,11 +186,11 @@ def _expand_sweep(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], tu
     if not swept:
         yield dict(table), (), 1
         return
-    plain = _copy_with_leaves(table)
+    plain = _map_leaves(table)
     for path, _ in swept:  # so that no copy carries the lists; keys keep their order
         _set_nested_value(plain, path, None)
     for choice in itertools.product(*(values for _, values in swept)):
-        entry = _copy_with_leaves(plain)
+        entry = _map_leaves(plain)
         settings = []
         for (path, _), value in zip(swept, choice, strict=True):
             _set_nested_value(entry, path, value)
@@ -244,8 +244,8 @@ def _set_nested_value(table: dict[str, Any], path: tuple[str, ...], value: Any) 
     inner[path[-1]] = value
 
 
-def _copy_with_leaves(value: Any, leaf: Callable[[Any], Any] = lambda inner: inner) -> Any:
+def _map_leaves(value: Any, leaf: Callable[[Any], Any] = lambda inner: inner) -> Any:
     """A copy of tables and lists, with `leaf` applied to every value in them."""
     if isinstance(value, Mapping):
-        return {key: _copy_with_leaves(inner, leaf) for key, inner in value.items()}
-    return [_copy_with_leaves(inner, leaf) for inner in value] if isinstance(value, list) else leaf(value)
+        return {key: _map_leaves(inner, leaf) for key, inner in value.items()}
+    return [_map_leaves(inner, leaf) for inner in value] if isinstance(value, list) else leaf(value)

@@ -32,7 +32,7 @@ TOGETHER = 1024
 
 @dataclass(frozen=True)
 class SurrogateOrder(Order, name="surrogate", predicts=True, reads=frozenset({VOTES, SCORES, FEATURES})):
-    """The order `surrogate` with its settings, which `docs/policies.md` explains."""
+    """Verifies next the trace whose score is predicted highest, by a small model of the example's verified traces."""
 
     features: tuple[str, ...] = ()
     mode: str = "lazy"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import replay
 from generate.simulation.checks import simulate_checks
 from generate.simulation.rounds import simulate_rounds
 from tests.dashboard.conftest import Open, Opened
+from tests.logs import tables
 from tests.seeds import seeds
+from toolkit.log import write_log
 
 
 def sheets(page: Opened) -> int:
@@ -101,3 +104,24 @@ def test_rounds_and_checks_play(browse: Open, tmp_path: Path, kind: str) -> None
     page.page.keyboard.press("Enter")
     page.js("new Promise((done) => { const look = () => (play.on ? setTimeout(look, 20) : done()); look(); })")
     assert page.js("play.now === ALL")
+
+
+def test_traces_of_one_request_are_joined(browse: Open, tmp_path: Path) -> None:
+    """One request brings the traces 1, 2 and 6, another 4 and 5; what does not stand beside another stays apart."""
+    small = tables({"p": {"e1": [("A", 0.5)] * 6}}, {"e1": "A"})
+    replies = ["r1", "r1", None, "r2", "r2", "r1"]
+    small["traces"] = small["traces"].sort("sample_index").with_columns(request=pl.Series(replies, dtype=pl.String))
+    write_log(tmp_path / "log", name="small", tables=small)
+    vote = replay.Sample(name="vote", max_traces=6, select="majority")
+    replay.run(tmp_path / "log", [vote], resamples=20).save(tmp_path / "saved", traces=True)
+    paid = pl.read_parquet(tmp_path / "saved" / "traces.parquet").sort("sample")
+    assert paid["reply"].to_list() == [0, 0, 2, 3, 3, 0]
+    replay.load(tmp_path / "saved").dashboard(tmp_path / "page.html")
+    page = browse(tmp_path / "page.html", "#example=e1")
+    lines = page.js(
+        "drawn.get('block-0-traces').view.data('requests').map(({ from, to, request }) => [from, to, request])"
+    )
+    assert lines == [[0.6, 2.4, "one request of 3 traces here"], [3.6, 5.4, "one request of 2 traces here"]]
+    assert page.js("drawn.get('block-0-traces').inner.querySelectorAll('.mark-rule line').length") >= 2
+    page.js("document.querySelector('#block-0-numbers').open = true")
+    assert page.text("#block-0-numbers").count("one request of 2 traces here") == 2

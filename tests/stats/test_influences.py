@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from toolkit.stats import Settings, auc
-from toolkit.stats.curves.roc import auc_intervals, auc_within, aucs_by_group, mean_estimate, pooled_auc
+from toolkit.stats.curves.roc import auc_intervals, auc_within, aucs_by_group, mean_with_influences, pooled_auc
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -23,7 +23,7 @@ def drawn(seed: int, questions: int = 200, traces: int = 6) -> Rows:
 
 
 def within(score: np.ndarray, right: np.ndarray, unit: np.ndarray) -> tuple[float, float, float]:
-    found = mean_estimate(
+    found = mean_with_influences(
         aucs_by_group(score, right, unit), np.arange(int(unit.max()) + 1), int(unit.max()) + 1
     ).interval()
     return found.estimate, found.low, found.high
@@ -79,4 +79,4 @@ def test_ties_count_one_half_and_one_class_has_no_area() -> None:
     assert np.isnan(pooled_auc(np.arange(4.0), np.ones(4, bool), unit, 4).estimate)
     perfect = pooled_auc(right.astype(float), right, unit, 4).interval()
     assert (perfect.estimate, perfect.low) == (1.0, None)
-    assert mean_estimate(np.full(3, np.nan), np.arange(3), 3).interval().estimate is None
+    assert mean_with_influences(np.full(3, np.nan), np.arange(3), 3).interval().estimate is None

@@ -14,7 +14,7 @@ from replay.studies.factcheck.cases import (
     ENDINGS,
     NO_TEXT,
     WRONG,
-    Cases,
+    IllustrativeCases,
     cases_csv,
     cases_in_words,
     cases_markdown,
@@ -39,7 +39,7 @@ CLAIMS = {
 }
 
 
-def cases(folder: Path, claims: tuple[str, ...] = tuple(CLAIMS), texts: bool = True) -> Cases:
+def cases(folder: Path, claims: tuple[str, ...] = tuple(CLAIMS), texts: bool = True) -> IllustrativeCases:
     rows = [
         (f"{claim}/{i}", claim, i, answer, answer == CLAIMS[claim][0], score, f"line 1\n*{i}* | 2" if texts else None)
         for claim in claims

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from typer.testing import Result
 
-from replay.analyses.budgets.pool_depth import PoolDepth, gold_trace_shares, pool_depth, unresolved_claim_shares
+from replay.analyses.budgets.pool_depth import PoolDepth, pool_depth, shares_with_gold_trace, unresolved_claim_shares
 from replay.analyses.budgets.wall_clock import _pools_scored_by_verifier
 from replay.studies.factcheck.figures import _budget_panels
 from replay.studies.factcheck.runs import (
@@ -195,7 +195,7 @@ def test_gold_and_margins_against_plain_loops(claims: Path) -> None:
     asked = {"where": "split = 'test'", "settings": Settings(resamples=50)}
     traces = collect(log.scan("traces", ["example_id", "sample_index", "correct", "answer", "trace_id"]), log)
     scores = dict(collect(log.scan("verifications", ["trace_id", "score"]), log).iter_rows())
-    gold = gold_trace_shares(log, "n15", 15, **asked)
+    gold = shares_with_gold_trace(log, "n15", 15, **asked)
     first, lasting = [], []
     for _, claim in (
         traces.filter(pl.col("trace_id").str.contains("-test-")).sort("sample_index").group_by("example_id")
@@ -235,7 +235,7 @@ def test_one_claim_with_a_longer_pool_changes_nothing(claims: Path, tmp_path: Pa
     longer = open_log(written(tmp_path / "longer", frames | {"traces": pl.concat([traces, extra])}))
     assert pool_depth(longer, "n15", "split = 'test'") == PoolDepth(15, 15, 0, 200)
     assert pool_depth(longer, "n15") == PoolDepth(15, 16, 0, 260)
-    assert gold_trace_shares(longer, "n15", 15, settings=Settings(resamples=5))["n"].to_list() == [260] * 15
+    assert shares_with_gold_trace(longer, "n15", 15, settings=Settings(resamples=5))["n"].to_list() == [260] * 15
 
     tests = traces.filter(pl.col("trace_id").str.contains("-test-"))["example_id"].unique().sort()
     for count, depth in ((15, PoolDepth(15, 15, 15, 200)), (30, PoolDepth(10, 15, 0, 200))):

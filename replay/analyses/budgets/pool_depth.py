@@ -52,7 +52,9 @@ def pool_depth(log: Log, pool: str, where: str | None = None) -> PoolDepth:
     return PoolDepth(size, int(sizes[0]), int((sizes < size).sum()), len(sizes))
 
 
-def gold_trace_shares(log: Log, pool: str, size: int, *, where: str | None = None, settings: Settings) -> pl.DataFrame:
+def shares_with_gold_trace(
+    log: Log, pool: str, size: int, *, where: str | None = None, settings: Settings
+) -> pl.DataFrame:
     """The share of claims with a trace of the gold label among their first k, for each k up to `size`.
 
     Columns: k, share, low, high, n. Claims with a shorter pool, and those without gold, are left out; where fewer than

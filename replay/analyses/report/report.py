@@ -552,7 +552,9 @@ def report(
     """
     unknown = [name for name in options if name not in signature(run).parameters]
     if unknown:
-        raise UnknownError(f"`report` takes no {listed(unknown)}; columns are named to `tb.log`, whose log goes here")
+        raise UnknownError(
+            f"`report` takes no {listed(unknown)}; name columns in `tb.log` and pass the log that it makes"
+        )
     opened_log = as_log(log)
     description = describe_log(opened_log)
     standard, missing, not_drawn = None, list[str](), list[str]()

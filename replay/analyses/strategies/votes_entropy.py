@@ -12,7 +12,7 @@ from replay.runs.passes.example_set import resampling_units
 from toolkit.arguments import checks_arguments
 from toolkit.log import AnyLog, Log, collect, open_log
 from toolkit.stats import Interval, unit_numbers
-from toolkit.stats.curves.roc import mean_estimate
+from toolkit.stats.curves.roc import mean_with_influences
 from toolkit.stats.limits.student import single_critical_value
 
 PARTS = 5
@@ -70,7 +70,8 @@ def votes_entropy(
     for part in np.array_split(np.arange(frame.height), PARTS):
         rows = frame[part]
         intervals = [
-            mean_estimate(rows[name].to_numpy(), unit[part], size).interval(level) for name in ("entropy", "right")
+            mean_with_influences(rows[name].to_numpy(), unit[part], size).interval(level)
+            for name in ("entropy", "right")
         ]
         parts.append(_ScoreRange(rows["score"][0], rows["score"][-1], rows.height, *intervals))
     return VotesEntropy(pool, probe, _correlation_interval(correlation, size, level), tuple(parts))

@@ -505,6 +505,7 @@ def _paid_paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], 
             "seconds": [None if value is None else json_number(float(f"{value:.3g}")) for value in traces["latency_s"]]
             if "latency_s" in traces.columns
             else None,
+            "reply": traces["reply"].to_list() if "reply" in traces.columns else None,
         },
         "scores": {
             "row": scores["row"].to_list(),

@@ -103,7 +103,9 @@ class PolicyVersions:
         return tuple(policy for policy, _ in self.every)
 
     def outcomes(self, on: Evaluator) -> list[tuple[Outcome, Ints | None]]:
-        """The outcome of each version on a block; with one that others share come the version's examples (E,) in it."""
+        """The outcome of each version on a block, and where several versions share one, which of its examples (E,) are
+        this version's; else None.
+        """
         worlds = {acting: on.with_acting(acting) for _, acting in self.every}
         every = ((worlds[acting], policy) for policy, acting in self.every)
         return [world.shared_outcome(policy) or (world.outcome_against_base(policy), None) for world, policy in every]

@@ -164,7 +164,7 @@ def _table_rows(
 
 _TRACES: Schema = {
     "example_id": pl.String, "slice": pl.String, "sample": pl.Int32, "trace_id": pl.String, "answer": pl.String,
-    "valid": pl.Boolean, "correct": pl.Float64, **dict.fromkeys(COSTS[:-1], pl.Float64),
+    "valid": pl.Boolean, "correct": pl.Float64, "reply": pl.Int32, **dict.fromkeys(COSTS[:-1], pl.Float64),
 }  # fmt: skip
 _SCORES: Schema = {
     "example_id": pl.String, "slice": pl.String, "sample": pl.Int32, "verifier": pl.String, "score": pl.Float64,
@@ -299,6 +299,9 @@ def _trace_rows(block: LogBlock, name: str, on: np.ndarray) -> pl.DataFrame:
         "answer": answers_of_numbers(answer, block.vocabulary),
         "valid": pl.Series(pool.code[e, s] >= 0),
         "correct": pl.Series(pool.credit_or_correct[e, s], nan_to_null=True),
+        "reply": pl.Series([] if pool.shared is None else pool.shared.reply[e, s], dtype=pl.Int32).extend_constant(
+            None, 0 if pool.shared is not None else len(e)
+        ),
     }
     costs = {name: pool.costs[name] for name in COSTS if name in pool.costs}
     return pl.DataFrame(columns | {name: pl.Series(values[e, s], nan_to_null=True) for name, values in costs.items()})

@@ -53,7 +53,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Cases:
+class IllustrativeCases:
     """The cases of a data set, and why kinds of cases are missing."""
 
     cases: tuple[Case, ...] = ()
@@ -62,7 +62,7 @@ class Cases:
 
 def choose_cases(
     log: Log, policies: Sequence[Policy], texts: Texts, acts: Acts, claims: Claims, settings: Settings
-) -> Cases:
+) -> IllustrativeCases:
     """Chooses a text for each rule. `policies`: the one that acts, resolved."""
     cases, missing = [], []
     named = np.nan_to_num(claims.names_error(stream=False)) == 1
@@ -87,7 +87,7 @@ def choose_cases(
         )  # fmt: skip
     if cases and not any(case.question for case in cases):
         missing.append(remark(_NO_CASE, "figure 1: no `question` of examples, so its words are without text"))
-    return Cases(tuple(cases), tuple(missing))
+    return IllustrativeCases(tuple(cases), tuple(missing))
 
 
 COLUMNS = (
@@ -96,7 +96,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def cases_csv(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
+def cases_csv(cases: Sequence[tuple[str, IllustrativeCases]], simulated: bool) -> str:
     """Writes the rounds of all cases as CSV; `cases` pairs each data set with its cases."""
     rows = [
         (dataset, case.kind, case.count, case.of, case.example,
@@ -108,7 +108,7 @@ def cases_csv(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
     return table_of(frame).csv({"simulated": "true"} if simulated else {})
 
 
-def cases_markdown(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
+def cases_markdown(cases: Sequence[tuple[str, IllustrativeCases]], simulated: bool) -> str:
     """Writes the cases as Markdown, each text on one line with its rounds, the act and the error."""
     lines = ["## Cases", "", *[f"> **{SIMULATED}**", ""] * simulated]
     lines += [

@@ -228,8 +228,8 @@ FRONTIER = Sheet[BuzzStudy](
     "frontier", "Errors found against false alarms", ("setting", "value"),
     (*_ACTING, words("chosen on dev", "chosen")), _frontier_rows,
     ("One setting at a time: the least confidence of a refutation that counts (`confidence` of a policy), how many "
-     "claims must be refuted (`patience`), claims of a text (`max_claims`), rounds of a claim (`max_rounds`). It stops "
-     "at the act, so calls fall with the settings on the same texts alone.",
+     "claims must be refuted (`patience`), claims of a text (`max_claims`), rounds of a claim (`max_rounds`). A policy "
+     "stops at its act, so one that acts later or on fewer texts may make more calls.",
      lambda study: study.threshold_choice.lines, BuzzStudy.unnamed_lines),
     DATASET, optional=True,
 )  # fmt: skip

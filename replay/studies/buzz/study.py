@@ -22,7 +22,7 @@ from replay.data.contents import Contents, read_contents
 from replay.kinds.buzz import CLOSE, BestBuzz, Buzz
 from replay.policies.base import Policy
 from replay.studies.buzz.acts import Acts, Texts, acts_of
-from replay.studies.buzz.cases import Cases, choose_cases
+from replay.studies.buzz.cases import IllustrativeCases, choose_cases
 from replay.studies.buzz.claims import EVERY_ROW, Claims, ConfidenceQuality, confidence_qualities, read_claims
 from replay.studies.buzz.people import People, read_people
 from replay.studies.buzz.published import WORK, published_fixed
@@ -401,11 +401,11 @@ class BuzzStudy:
         return read_people(self.texts) if self.run.result is not None else None
 
     @cached_property
-    def cases(self) -> Cases:
+    def cases(self) -> IllustrativeCases:
         """Three texts, chosen by rule, with what the main method did on them."""
         main, acts = self.systems.main, self.main_acts
         if acts is None or self.run.result is None or self.run.result.source is None:
-            return Cases()
+            return IllustrativeCases()
         policies = [one for one in self.run.result.source.policies if one.name == main.name]
         return choose_cases(self.log, policies, self.texts, acts, self.claims(main), self.setting.settings)
 

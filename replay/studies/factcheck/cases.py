@@ -66,7 +66,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Cases:
+class IllustrativeCases:
     """The example cases of a data set, and the reasons why kinds of cases are missing."""
 
     cases: tuple[Case, ...] = ()
@@ -79,7 +79,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def cases_csv(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
+def cases_csv(cases: Sequence[tuple[str, IllustrativeCases]], simulated: bool) -> str:
     """Writes the traces of all cases as CSV, one row per trace; `cases` pairs each data set with its cases."""
     rows = [
         (dataset, c.kind, c.example, c.claim, c.gold, c.method, c.answer, c.right, c.used, t.number + 1, t.answer,
@@ -90,7 +90,7 @@ def cases_csv(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
     return table_of(frame).csv({"simulated": "true"} if simulated else {})
 
 
-def cases_in_words(cases: Sequence[tuple[str, Cases]]) -> Iterator[str]:
+def cases_in_words(cases: Sequence[tuple[str, IllustrativeCases]]) -> Iterator[str]:
     """Describes each case in a line, without its texts."""
     for dataset, dataset_cases in cases:
         for case in dataset_cases.cases:
@@ -106,7 +106,7 @@ def _quoted_name(text: str | None) -> str:
     return "none" if text is None else f"`{printable(text).replace('`', chr(39))}`"
 
 
-def cases_markdown(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
+def cases_markdown(cases: Sequence[tuple[str, IllustrativeCases]], simulated: bool) -> str:
     """Writes the cases as Markdown, with the texts of claims and traces."""
     lines = ["## Example cases", ""]
     lines += [f"> **{SIMULATED}**", ""] * simulated
@@ -179,12 +179,12 @@ WRONG = "the verifier is wrong"
 ENDINGS = {"rule": "the margin held", "cap": "the cap was reached", "exhausted": "the log ran out of traces"}
 
 
-def example_cases(log: Log, setting: FactcheckSetting, main: Methods) -> Cases:
+def example_cases(log: Log, setting: FactcheckSetting, main: Methods) -> IllustrativeCases:
     """Chooses three claims: one on which adaptive stopping ends as early as it may, one on which it takes all traces,
     and one on which the verifier prefers a wrong trace although it scored a right one.
     """
     if main.result is None:
-        return Cases(missing=tuple(dict.fromkeys(main.missing.values())))
+        return IllustrativeCases(missing=tuple(dict.fromkeys(main.missing.values())))
     known, entries, missing = {policy.name for policy in main.result.policies}, [], []
     for kind, method, ids in _claims_by_kind(log, setting, main.result):
         if method not in known:
@@ -193,7 +193,7 @@ def example_cases(log: Log, setting: FactcheckSetting, main: Methods) -> Cases:
             missing.append(remark("no_case", f"{kind}: no claim"))
         else:
             entries.append(_example_case(log, setting, main.result, kind, method, ids))
-    return Cases(tuple(entries), tuple(missing))
+    return IllustrativeCases(tuple(entries), tuple(missing))
 
 
 def _claims_by_kind(log: Log, setting: FactcheckSetting, result: Result) -> Iterator[tuple[str, str, pl.Series]]:

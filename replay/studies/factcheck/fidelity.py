@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from replay.analyses.budgets.budgets import ORDERS, budgets
-from replay.analyses.budgets.pool_depth import gold_trace_shares
+from replay.analyses.budgets.pool_depth import shares_with_gold_trace
 from replay.analyses.budgets.surrogate_keys import macro_f1_gaps
 from replay.data.conditions import TEST
 from replay.studies.factcheck.published import (
@@ -293,7 +293,7 @@ def check_simulation(log: Log, name: str, pool: str) -> list[_CheckedValue]:
 
 
 def _gold_share(log: Log, name: str, setting: FactcheckSetting, claims: int) -> Iterator[_CheckedValue]:
-    within = gold_trace_shares(log, setting.pool, 5, where=setting.where, settings=setting.settings).filter(k=5)
+    within = shares_with_gold_trace(log, setting.pool, 5, where=setting.where, settings=setting.settings).filter(k=5)
     published_value = WORK.number_in_text(GOLD[name])
     share, error = 100 * within["share"].item(), _share_error(published_value / 100, claims)
     yield _CheckedValue("gold", FIRST_FIVE, "claims with a gold trace, %", published_value, share, FIT["shares"], error)

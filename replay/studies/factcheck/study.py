@@ -13,7 +13,7 @@ import polars as pl
 
 from replay.analyses.budgets.budgets import BEST as BEST_OF_N
 from replay.analyses.budgets.budgets import Budgets, budgets
-from replay.analyses.budgets.pool_depth import PoolDepth, gold_trace_shares, pool_depth, unresolved_claim_shares
+from replay.analyses.budgets.pool_depth import PoolDepth, pool_depth, shares_with_gold_trace, unresolved_claim_shares
 from replay.analyses.budgets.surrogate_keys import UNSEEN, SurrogateGapsAtSetting, surrogate_gaps_by_setting
 from replay.analyses.budgets.wall_clock import WallClock, wall_clock
 from replay.analyses.tune.fitted import ClassCoverage, SettingSweep, class_coverage, run_fitted, sweep
@@ -26,7 +26,7 @@ from replay.runs.result.result import Result
 from replay.sampling.learned import CALIBRATIONS, PRIORS, Calibration, Conformal, Prior
 from replay.sampling.surrogate import LABEL_SCORES
 from replay.studies.factcheck import runs
-from replay.studies.factcheck.cases import Cases, example_cases
+from replay.studies.factcheck.cases import IllustrativeCases, example_cases
 from replay.studies.factcheck.published import ORDER_COLUMNS, TOTALS, pool_of, published_claims
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods
 from replay.studies.kit.cells import group_by_reason, note_line, warnings_of
@@ -232,7 +232,7 @@ def _verifier_budgets(log: Log, setting: FactcheckSetting, dataset: str, depth: 
         tuple(fixed for fixed, _ in results if fixed is not None),
         tuple(gap for _, gaps in results for gap in gaps),
         _validation_budgets(log, setting, dataset),
-        gold=gold_trace_shares(log, pool, depth.size, where=where, settings=settings),
+        gold=shares_with_gold_trace(log, pool, depth.size, where=where, settings=settings),
         unresolved=unresolved_claim_shares(
             log, pool, setting.verifier, depth.size, margin=setting.margin, where=where, settings=settings
         ),
@@ -389,7 +389,7 @@ class Study:
     surrogate_keys: SettingSweep
     variants: FurtherPolicies
     calibration: tuple[VerifierCalibration, ...]
-    cases: Cases
+    cases: IllustrativeCases
     wall: WallClock
     classes: pl.DataFrame  # split, label, claims: gold labels of all of the data set's claims
     features_note: str = ""  # where the surrogate does without some of the features that it might read

@@ -18,7 +18,7 @@ from toolkit.show import Heat, PlottedCurve, curves_figure, heat_figure
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.figures.forest import PolicyDifference, forest_figure
 from toolkit.stats import Interval
-from toolkit.stats.curves.roc import mean_estimate
+from toolkit.stats.curves.roc import mean_with_influences
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +50,7 @@ def _vote_curve(study: LatentStudy, strategies: Strategies, one: Strategy) -> Pl
     if values is None:
         return None
     size, level = int(strategies.unit.max()) + 1, study.setting.settings.level
-    intervals = [mean_estimate(column, strategies.unit, size).interval(level) for column in values.T]
+    intervals = [mean_with_influences(column, strategies.unit, size).interval(level) for column in values.T]
     return _plotted_curve(one.name, strategies.n.tolist(), intervals, one.sees_gold)
 
 
@@ -131,7 +131,7 @@ def _best_curve(
     thresholds = chosen.thresholds()
     best = thresholds[int(np.argmax(threshold_grid(chosen, thresholds).accuracy[:, 0]))]
     right, samples = correction.correctness_and_samples(best, 0)
-    interval = mean_estimate(right, on.unit, int(on.unit.max()) + 1).interval(level)
+    interval = mean_with_influences(right, on.unit, int(on.unit.max()) + 1).interval(level)
     return _plotted_curve("threshold that is best on the other half", [float(samples.mean())], [interval])
 
 

@@ -20,7 +20,7 @@ from toolkit.log.describe.scored_traces import ScoredTraces
 from toolkit.log.describe.verifier_quality import BEST as BEST_SUFFIX
 from toolkit.log.describe.verifier_quality import HONEST, WHOLE, best_of_n_outcomes, best_suffix_lengths, signals_of
 from toolkit.stats import Interval, PairedInterval, Settings, paired_interval, simultaneous_level, unit_numbers
-from toolkit.stats.curves.roc import InfluencedEstimate, grouped_auc, mean_estimate, pooled_auc
+from toolkit.stats.curves.roc import InfluencedEstimate, grouped_auc, mean_with_influences, pooled_auc
 
 POOLED, WITHIN = OVER = ("pooled", "within")
 LOGPROB, REFLECTION, FITTED = "logprob", "reflection", "fitted"
@@ -111,7 +111,7 @@ class MeasuredPool:
         units, first = np.unique(traces.example, return_index=True)
         size = int(traces.unit.max()) + 1
         best, random = (
-            mean_estimate(one, traces.unit[first], size)
+            mean_with_influences(one, traces.unit[first], size)
             for one in best_of_n_outcomes(traces, self.verifier_auc.score, len(units))
         )
         return best.difference_to(random, level, self.verifier_auc.widened)

@@ -84,7 +84,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Cases:
+class IllustrativeCases:
     """The cases of a data set, those of errors apart, and why kinds of cases are missing. `way`: whose errors."""
 
     cases: tuple[Case, ...] = ()
@@ -175,7 +175,7 @@ def main_chains(answers: Answers) -> AnswerPool | None:
 
 def choose_cases(
     log: Log, answers: Answers, retrieval: Retrieval, selection: Selection, settings: Settings, verifier: str
-) -> Cases:
+) -> IllustrativeCases:
     """Chooses every case that the log has. `verifier`: whose fixes and errors, empty for the first."""
     source = _Source(log, answers, retrieval, selection, settings)
     cases, missing = [*_evidence_cases(source)], []
@@ -188,7 +188,7 @@ def choose_cases(
     single = None if pool is None else selection.way(pool, SINGLE_SHOT)
     if pool is None or single is None:
         why = remark(_NO_CASE, "fixes, majorities and errors: no chains of retrieved evidence are replayed")
-        return Cases(tuple(cases), (), (*missing, why))
+        return IllustrativeCases(tuple(cases), (), (*missing, why))
     ways = [way for way in selection.replayed if way.pool == pool]
     chosen = [way for way in ways if way.selector in (BEST, LISTWISE)]
     best = next((way for way in chosen if way.verifier == verifier), next(iter(chosen), None))
@@ -204,7 +204,7 @@ def choose_cases(
     errors = [] if blamed is None else list(_error_cases(source, blamed))
     if answers.traces["text"].null_count() == len(answers.traces):
         missing.append(remark(_NO_CASE, "the log has no texts of traces, so cases are without them"))
-    return Cases(tuple(cases), tuple(errors), tuple(missing), "" if blamed is None else blamed.name)
+    return IllustrativeCases(tuple(cases), tuple(errors), tuple(missing), "" if blamed is None else blamed.name)
 
 
 def _evidence_cases(source: _Source) -> Iterator[Case]:
@@ -290,7 +290,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def cases_csv(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
+def cases_csv(cases: Sequence[tuple[str, IllustrativeCases]], simulated: bool) -> str:
     """Writes the lines of all cases as CSV; `cases` pairs each data set with its cases."""
     rows = [
         (dataset, c.kind, c.count, c.of, c.example, c.question, c.gold, line.source, line.answer, line.right, line.text)
@@ -300,7 +300,7 @@ def cases_csv(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
     return table_of(frame).csv({"simulated": "true"} if simulated else {})
 
 
-def cases_markdown(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
+def cases_markdown(cases: Sequence[tuple[str, IllustrativeCases]], simulated: bool) -> str:
     """Writes the cases as Markdown, with the texts of questions and chains."""
     lines = ["## Cases", "", *[f"> **{SIMULATED}**", ""] * simulated]
     lines += ["The first question, by its id, on which each rule holds. Rules and verdicts see gold.", ""]

@@ -12,7 +12,7 @@ from replay.data.conditions import examples_where, in_dataset, report_condition
 from replay.data.contents import Contents, read_contents
 from replay.studies.kit.published import PublishedDataset, published_name
 from replay.studies.kit.verdicts import Finding
-from replay.studies.multihop.cases import Cases, choose_cases, main_chains
+from replay.studies.multihop.cases import IllustrativeCases, choose_cases, main_chains
 from replay.studies.multihop.chains import CHAINS, Answers, MeasuredAnswers, measure_pools, read_answers
 from replay.studies.multihop.published import WORK
 from replay.studies.multihop.retrieval import Retrieval, retrieve_by_every_ranking, round_pools
@@ -123,7 +123,7 @@ class MultihopStudy:
         return tuple(findings_of(*parts))
 
     @cached_property
-    def cases(self) -> Cases:
+    def cases(self) -> IllustrativeCases:
         parts = self.log, self.answers, self.retrieval, self.selection, self.setting.settings
         return choose_cases(*parts, self.roles.get(ENCODER, ""))
 

@@ -196,7 +196,9 @@ def as_log(given: AnyLog | Any) -> Log:
     try:
         return _import_frame(_frame_rows(given), None, (), judged=True)
     except ThinkbackError as error:
-        raise error.with_subject("", "; name it in `tb.log`, whose log goes here") from None
+        raise error.with_subject(
+            "", "; make a log of the frame with `tb.log`, which takes the names of its columns, and pass that log"
+        ) from None
 
 
 _FRAMES = ("__arrow_c_stream__", "collect_schema", "column_names")

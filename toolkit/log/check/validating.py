@@ -121,7 +121,7 @@ def _files_are_sound(faults: Faults, table: str, deep: bool) -> bool:
 
 def _columns_are_sound(faults: Faults, table: str) -> bool:
     first: dict[str | None, Problem] = {}
-    for problem in faults.log.conversion_problems(table):
+    for problem in faults.log.reading_problems(table):
         first.setdefault(problem.column, problem)
     faults.fixed += first.values()
     return not first
@@ -130,6 +130,6 @@ def _columns_are_sound(faults: Faults, table: str) -> bool:
 def _is_sound_for_lookup(log: Log, table: str) -> bool:
     """Whether a table that is not checked itself is sound enough to look ids up in."""
     try:
-        return next(log.conversion_problems(table, ["example_id"]), None) is None
+        return next(log.reading_problems(table, ["example_id"]), None) is None
     except LogError:
         return False

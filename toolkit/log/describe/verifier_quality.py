@@ -20,7 +20,7 @@ from toolkit.log.read.log import Log, collect
 from toolkit.notes import Note, warning
 from toolkit.rounding import rounded_text
 from toolkit.stats.curves.arrays import Interval, PairedInterval
-from toolkit.stats.curves.roc import InfluencedEstimate, auc, grouped_auc, mean_estimate, pooled_auc
+from toolkit.stats.curves.roc import InfluencedEstimate, auc, grouped_auc, mean_with_influences, pooled_auc
 from toolkit.stats.metrics.spill import Floats
 
 if TYPE_CHECKING:
@@ -248,7 +248,9 @@ def _area_estimates(traces: ScoredTraces, score: Floats, known: NDArray[np.bool_
     area = pooled_auc(inside, traces.right, traces.unit, size)
     within = grouped_auc(inside, traces.right, traces.example, traces.unit, size)
     best, random = best_of_n_outcomes(traces, inside, len(examples))
-    return _Estimates(area, within, mean_estimate(best, of_example, size), mean_estimate(random, of_example, size))
+    return _Estimates(
+        area, within, mean_with_influences(best, of_example, size), mean_with_influences(random, of_example, size)
+    )
 
 
 def best_of_n_outcomes(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, Floats]:

@@ -144,7 +144,7 @@ class Log:
                 raise LogError(f"table `{table}` has no column `{name}`: {suggest(name, contract)}", code="unknown")
         types = {name: contract[name] for name in wanted}
         raise_first(self.damages(table, wanted))
-        raise_first(self.conversion_problems(table, wanted))
+        raise_first(self.reading_problems(table, wanted))
         frames = [self._scan_run(run, types, start, rows) for start, run in self._runs_of_shards(table, within)]
         if not frames:
             return pl.LazyFrame(schema=types | ({ROW: pl.UInt64()} if rows else {}))
@@ -167,7 +167,7 @@ class Log:
         """
         yield from self.sound_bytes.problems(self.footers(table), columns)
 
-    def conversion_problems(self, table: str, columns: Sequence[str] | None = None) -> Iterator[Problem]:
+    def reading_problems(self, table: str, columns: Sequence[str] | None = None) -> Iterator[Problem]:
         """Yields missing columns, wrong types and values that reading would lose, shard by shard, each read once."""
         resolved = self._common_types(table)
         names = list(dict.fromkeys([*schema_of(table), *resolved.types] if columns is None else columns))

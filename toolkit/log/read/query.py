@@ -119,10 +119,10 @@ def _create_views(connection: Any, log: Log, sql: str) -> list[str]:
             raise_first(log.damages(table))
             files = _files_by_columns(log, table)
             checked += itertools.chain(*files.values())
-            raise_first(log.conversion_problems(table))
+            raise_first(log.reading_problems(table))
             connection.execute(_view_sql(connection, log, view, table, files))
         else:  # for messages that suggest names; a function that makes up its name, and so reads it, is refused
-            raise_first(log.conversion_problems(table))
+            raise_first(log.reading_problems(table))
             refusal = f"error('the SQL must name the view {view}') IS NULL"
             connection.execute(f"{_without_rows(log, view, table)} WHERE {refusal}")
     return checked

@@ -310,11 +310,14 @@ def _opacity_so_far() -> Any:
 def _traces() -> Spec:
     traces, y = _data_chart("traces"), _policy_axis("answers", grid=True, **_axis_title_above())
     shape = alt.Shape("verdict:N", scale=_fixed_scale(VERDICTS, VERDICT_SHAPES), legend=_legend_beside_title())
-    tooltip = ["step:Q", "sample:Q", "answer:N", "verdict:N", "scores:N", "tokens:N", "seconds:N", "paid:N"]
+    names = ("answer", "verdict", "scores", "tokens", "seconds", "request", "paid")
+    tooltip = ["step:Q", "sample:Q", *(f"{name}:N" for name in names)]
+    ends = {"x": alt.X("from:Q", scale=_step_scale()), "x2": "to:Q", "y": alt.YValue(alt.ExprRef("height"))}
+    requests = _data_chart("requests").mark_rule(strokeWidth=3, opacity=0.6).encode(**ends, tooltip=["request:N"])
     points = traces.mark_point(filled=True, size=alt.ExprRef("mark"), cursor="pointer").encode(
         x=_step_axis(), y=y, color=_answer_colour(), shape=shape, tooltip=tooltip, opacity=_opacity_so_far()
     )
-    return _aligned_chart(points, height=ROWS, answers=[])
+    return _aligned_chart(requests, points, height=ROWS, answers=[])
 
 
 def _score_chart() -> Spec:

@@ -261,10 +261,10 @@ def _share_below(values: Floats, others: Floats) -> Floats:
 def grouped_auc(score: Floats, right: NDArray[np.bool_], group: ArrayLike, unit: Ints, size: int) -> InfluencedEstimate:
     """The mean AUC over the examples (`group`) with right and wrong traces. The rest is as in `pooled_auc`."""
     _, first = np.unique(np.asarray(group), return_index=True)
-    return mean_estimate(aucs_by_group(score, right, group), unit[first], size)
+    return mean_with_influences(aucs_by_group(score, right, group), unit[first], size)
 
 
-def mean_estimate(values: Floats, unit: Ints, size: int) -> InfluencedEstimate:
+def mean_with_influences(values: Floats, unit: Ints, size: int) -> InfluencedEstimate:
     """The mean of one value an example, with each unit's influence. `unit` (n,): numbers below `size`; NaN left out."""
     known = ~np.isnan(values)
     if not known.any():

@@ -72,6 +72,7 @@ function traceAt({ paths: { traces }, words }, row) {
     answer: traces.answer[row] < 0 ? "no answer" : words[traces.answer[row]],
     verdict: right === null ? "unjudged" : right === 1 ? "right" : right === 0 ? "wrong" : "part right",
     tokens: traces.tokens[row] ?? "–", seconds: traces.seconds ? traces.seconds[row] : null,
+    reply: traces.reply ? traces.reply[row] : null,
   };
 }
 
@@ -164,6 +165,20 @@ function spentOf(steps, paid) {
   });
 }
 
+// The requests that brought several of some traces: from which step to which, and their words; neighbours alone are joined.
+function requestsOf(steps) {
+  const requests = [];
+  for (const { step, slice, reply } of steps) {
+    const last = requests[requests.length - 1];
+    if (last && reply !== null && last.reply === reply && last.slice === slice) last.to = step + 0.4;
+    else requests.push({ slice, reply, from: step - 0.4, to: step + 0.4 });
+  }
+  const traces = new Map();
+  for (const { slice, reply } of steps) traces.set(`${slice}/${reply}`, (traces.get(`${slice}/${reply}`) || 0) + 1);
+  const words = (one) => `one request of ${counted(traces.get(`${one.slice}/${one.reply}`), "trace")} here`;
+  return requests.filter((one) => one.reply !== null && one.to - one.from > 1).map((one) => ({ ...one, request: words(one) }));
+}
+
 const verifiersOf = (block) => [...new Set(block.steps.flatMap((one) => one.each.map((each) => each.verifier)))];
 
 function frameOf(block, at) {
@@ -210,18 +225,20 @@ function drawBlocks() {
 function drawBlock(block, at) {
   const own = placesOfBlock(block, place(`block-${at}-stops`).clientWidth);
   own.answers = [...new Set([...block.steps.map((one) => one.answer), ...block.ends.map((one) => one.answer)])];
-  const part = (chart, number, description, more, data, heard) =>
-    draw(`block-${at}-${chart}${number}`, chart, { ...own, ...more, description }, { [chart]: data }, heard);
+  const part = (chart, number, description, more, data, heard, beside = {}) =>
+    draw(`block-${at}-${chart}${number}`, chart, { ...own, ...more, description }, { [chart]: data, ...beside }, heard);
+  const requests = requestsOf(block.steps);
+  const brought = (step) => requests.find((one) => one.from < step && step < one.to)?.request ?? "alone";
   const series = [...new Set(block.spent.map((one) => one.series))];
-  numbersBelow(`block-${at}-numbers`, ["trace", "sample", "answer", "verdict", "scores", "tokens", "seconds", ...series.map((one) => `tokens so far, ${one}`)],
-    block.steps.map((one) => [one.step, one.sample, one.answer, one.verdict, one.scores || "–", one.tokens, one.seconds,
+  numbersBelow(`block-${at}-numbers`, ["trace", "sample", "answer", "verdict", "scores", "tokens", "seconds", ...(requests.length ? ["request"] : []), ...series.map((one) => `tokens so far, ${one}`)],
+    block.steps.map((one) => [one.step, one.sample, one.answer, one.verdict, one.scores || "–", one.tokens, one.seconds, ...(requests.length ? [brought(one.step)] : []),
       ...series.map((name) => block.spent.find((each) => each.series === name && each.step === one.step)?.spent)]));
   const called = [...new Set(block.steps.map((one) => one.answer))];
-  const traces = block.steps.map(({ each, ...rest }) => ({ ...rest, tokens: String(rest.tokens), seconds: String(rest.seconds ?? "–"), row: called.indexOf(rest.answer) }));
+  const traces = block.steps.map(({ each, ...rest }) => ({ ...rest, tokens: String(rest.tokens), seconds: String(rest.seconds ?? "–"), request: brought(rest.step), row: called.indexOf(rest.answer) }));
   const told = block.steps.slice(0, 30).map((one) => `${one.answer} (${one.verdict})`).join(", ");
   const verdicts = legendOf(["part right", "unjudged", "wrong", "right"], own);
   const turns = [part("traces", "", `Answers of ${block.steps.length} traces in order: ${told}`, { ...verdicts, called, each: 26 }, traces,
-    (datum) => toText(datum.slice, datum.sample))];
+    (datum) => toText(datum.slice, datum.sample), { requests })];
   verifiersOf(block).forEach((verifier, number) => {
     const scores = block.steps.flatMap((one) => one.each.filter((each) => each.verifier === verifier && each.score !== null)
       .map((each) => ({ verifier, score: each.score, step: one.step, sample: one.sample, opacity: each.opacity, paid: each.opacity === 1 ? "yes" : "only by others" })));
