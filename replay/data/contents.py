@@ -305,7 +305,7 @@ def _logged_revisions(log: Log) -> frozenset[tuple[str, str, str]]:
     return frozenset(collect(revisions.select("action", "base", "pool").unique(), log).iter_rows())
 
 
-def longest_suffix(log: Log, pools: list[str]) -> int:
+def most_token_logprobs(log: Log, pools: list[str]) -> int:
     """The length of the longest list of token log-probabilities that a first attempt of some pools has."""
     traces = log.scan("traces", ["pool", "action", "token_logprobs"])
     attempts = traces.filter((pl.col("action") == "solve") & pl.col("pool").is_in(pools))

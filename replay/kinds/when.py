@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.data.contents import Contents, longest_suffix
+from replay.data.contents import Contents, most_token_logprobs
 from replay.data.needs import Needs
 from replay.engine.calls import (
     Calls,
@@ -161,7 +161,7 @@ class When(Policy, kind="when", inner=("base", "then")):
         pools = sorted(self.base.slices(contents) & contents.pools)
         if not counts or not pools:
             return
-        most = longest_suffix(log, pools)
+        most = most_token_logprobs(log, pools)
         if max(counts) > most:
             raise self.refusal(
                 f"signal `suffix_logprob` asks for the last {max(counts):,} log-probabilities; the longest list in "

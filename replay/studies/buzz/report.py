@@ -114,7 +114,7 @@ def _undone_lines(study: BuzzStudy) -> Iterator[str]:
 
 
 def _left_out(study: BuzzStudy) -> Iterator[tuple[str, dict[str, str]]]:
-    for name, run in (("methods", study.run), ("pairs", study.pairs), ("sweep", study.sweep)):
+    for name, run in (("methods", study.run), ("pairs", study.rule_pairs), ("sweep", study.sweep)):
         if run.result is not None and run.result.excluded:
             yield name, dict(run.result.excluded)
 

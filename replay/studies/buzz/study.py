@@ -314,7 +314,7 @@ class BuzzStudy:
         ]  # fmt: skip
 
     @cached_property
-    def pairs(self) -> StudyRun:
+    def rule_pairs(self) -> StudyRun:
         """The run of every pair of rules of extraction and revision."""
         return self._replay(self._pair_policies)
 
@@ -411,7 +411,7 @@ class BuzzStudy:
 
     def missing_lines(self) -> Iterator[str]:
         """Says what the log lacks for this data set, each line with what needs it."""
-        for run in (self.run, self.pairs, self.sweep):
+        for run in (self.run, self.rule_pairs, self.sweep):
             yield from (f"{name}: {why}" for name, why in run.missing.items())
         if self.run.result is None:
             return

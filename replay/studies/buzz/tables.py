@@ -330,7 +330,7 @@ TABLE_8 = Sheet[BuzzStudy](
 
 
 def _pair_rows(study: BuzzStudy) -> Iterator[Row]:
-    run, chosen = study.pairs, study.pair_choice.name
+    run, chosen = study.rule_pairs, study.pair_choice.name
     gaps = gap_cells(study, run, {name: (name, PAPER) for name in run.policies if name != PAPER})
     for name in (*run.policies, *run.missing):
         extraction, _, revision = name.partition(" + ")

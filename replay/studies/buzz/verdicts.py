@@ -170,12 +170,12 @@ def _on_parts(study: BuzzStudy) -> Iterator[Finding]:
 def _on_rules(study: BuzzStudy) -> Iterator[Finding]:
     """Answers which rules of extraction and revision are best, and whether a threshold helps."""
     margin, chosen = study.setting.margin, study.pair_choice.name
-    rivals = [name for name in study.pairs.policies if name != PAPER]
+    rivals = [name for name in study.rule_pairs.policies if name != PAPER]
     points = f"{100 * margin:g} point{'' if margin == 0.01 else 's'}"
     question = f"is {PAPER} as good as every other pair, within {points}"
-    cells = study.pairs.differences(ACCURACY, [(PAPER, name) for name in rivals], 100)
+    cells = study.rule_pairs.differences(ACCURACY, [(PAPER, name) for name in rivals], 100)
     yield _finding_on_losses(question, {name: cell for (_, name), cell in cells.items()}, margin, study)
-    better = study.pairs.differences(ACCURACY, [(chosen, PAPER)], 100) if chosen not in (None, PAPER) else {}
+    better = study.rule_pairs.differences(ACCURACY, [(chosen, PAPER)], 100) if chosen not in (None, PAPER) else {}
     needs = "no dev split" if chosen is None else f"dev chooses {PAPER} {study.pair_choice.among}"
     yield finding_on_any(
         f"does the pair chosen on dev beat {PAPER}", {str(chosen): cell for cell in better.values()},
@@ -207,7 +207,7 @@ def _on_rules(study: BuzzStudy) -> Iterator[Finding]:
 def _finding_on_losses(question: str, cells: Mapping[str, IntervalCell], margin: float, study: BuzzStudy) -> Finding:
     if not cells:
         return Finding(question, Answer.UNASKED, why="it needs several pairs of rules")
-    units = len(set(study.pairs.unit.tolist()))
+    units = len(set(study.rule_pairs.unit.tolist()))
     losses = {name: answer_on_loss(cell.scaled(0.01), margin, units) for name, cell in cells.items()}
     loses = answer_on_losses(losses.values())
     worst = min(cells, key=lambda name: cells[name].estimate)
