@@ -558,7 +558,7 @@ def _verdict_counts(way: ClaimWalk) -> dict[str, np.ndarray]:
     checks = way.checks
     label, last = checks.gold_verdict, np.full(len(checks.claims.row), -1, np.int64)
     rows = np.flatnonzero(way.paid)
-    last[checks.claim_of_row[rows]] = rows  # of several rows of a claim_of_row the last one stays
+    last[checks.claim_of_row[rows]] = rows  # of several rows of a claim the last one stays
     judged = np.flatnonzero((last >= 0) & (label >= 0))
     kinds = len(VERDICTS)
     cell = (checks.claims.example[judged] * kinds + checks.verdict[last[judged]]) * kinds + label[judged]

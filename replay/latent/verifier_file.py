@@ -13,7 +13,7 @@ import numpy as np
 from replay.latent.fitting import FittedVerifier
 from replay.latent.models import AGGREGATES, MODELS, ONE, PLACES, Scorer
 from toolkit.arguments import checks_arguments
-from toolkit.errors import FormatError, InvalidError, MismatchError, RequiredError, argument, error_prefix, quote
+from toolkit.errors import FormatError, InvalidError, MismatchError, argument, error_prefix, quote
 from toolkit.models import list_reader, read_model, read_pairs
 from toolkit.settings import Checked, from_table, setting
 
@@ -87,7 +87,7 @@ class SavedVerifier(Checked):
         of another length, and for a place that was not fitted.
         """
         if self.has_model_for_each_place and place not in self.places:
-            raise RequiredError(f"`place` is {quote(place)}; it takes one of {quote(self.places)}")
+            raise InvalidError(f"`place` is {quote(place)}; it takes one of {quote(self.places)}")
         score, width = self.scorers[
             self.places.index(place) if self.has_model_for_each_place and place is not None else 0
         ]

@@ -43,7 +43,7 @@ def example_keys(rows: SourceRows, mapping: ImportMapping) -> pl.Series:
 
 
 def ids_of_several(keys: pl.Series, mapping: ImportMapping) -> pl.Series | None:
-    """The example_ids that stand for several questions, from the keys of all rows; None where no id does."""
+    """The ids that stand for several questions, from the keys of all rows; None where no id does."""
     if mapping.ids == "trust":
         return None
     ids = keys.unique().str.head(-_DIGITS - len(_APART))
