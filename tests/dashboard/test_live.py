@@ -27,12 +27,13 @@ from generate.journal.progress import PROGRESS, RunProgress, read_progress
 from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import generate
-from replay.runs.result.growing import AccuracyFollower
+from replay.runs.result.growing import AccuracyFollower, AccuracyLook
 from tests.errors import refuses
 from tests.generate.toy import RuleEngine, ShuffledEngine, write_recipe
+from thinkback.commands import growing_log
 from thinkback.commands.dashboard import dashboard
 from thinkback.commands.growing_log import GrowingLog
-from toolkit.log import LogWriter, collect, open_log, seal_log
+from toolkit.log import AnyLog, LogWriter, collect, open_log, seal_log
 from toolkit.show.dashboard.serving import PageServer, live_page_and_policy
 from toolkit.stats.limits.confidence_sequences import mean_confidence_sequence
 
@@ -111,12 +112,13 @@ def test_accuracies_are_those_of_complete_questions_in_the_order_in_which_they_c
     examples = collect(open_log(log).scan("examples"))
     LogWriter(out).append("examples", examples.head(1).with_columns(example_id=pl.lit("zz"), split=pl.lit("test")))
     growing.update()
-    assert [*growing.follower.order][24] == "sim3-000000000"
     state = growing.state()
     reported = examples.filter(split="test").height
     assert {row["counted"] for row in state["policies"]} == {reported}  # another one has no trace yet
     result = replay.run(log, resamples=2)
-    order = [*growing.follower.order]
+    ids = examples.filter(split="test")["example_id"].sort().to_list()
+    early = [one for one in ids if one >= "sim3-000000024"]
+    order = [*early, *(one for one in ids if one not in early)]
     for row in state["policies"]:
         correct = dict(
             collect(result.outcomes.filter(policy=row["policy"]).select("example_id", "correct")).iter_rows()
@@ -129,6 +131,72 @@ def test_accuracies_are_those_of_complete_questions_in_the_order_in_which_they_c
     seal_log(out, name="small", simulated=True)
     growing.update()
     assert "complete" in growing.state()["status"]
+
+
+def test_a_question_that_is_completed_late_is_counted_last() -> None:
+    """The first look counts 1, 0, 1, 0, …, the second the same and then what the first question gave, 1."""
+    ids = [f"q{number:03d}" for number in range(41)]
+    examples = pl.DataFrame({"example_id": ids, "dataset": "d", "split": "test", "question": ids, "gold": "1"})
+    right = [True, *(number % 2 == 0 for number in range(40))]
+    traces = pl.DataFrame(
+        {"trace_id": ids, "example_id": ids, "pool": "one", "action": "solve", "sample_index": 0, "model": "m",
+         "answer": ["1" if one else "0" for one in right], "correct": right}
+    )  # fmt: skip
+    follower = AccuracyFollower()
+    [before] = follower.look({"examples": examples, "traces": traces[1:]}).policies
+    [after] = follower.look({"examples": examples, "traces": traces}).policies
+    assert (before.counted, after.counted) == (40, 41)
+    for row, values in ((before, right[1:]), (after, [*right[1:], right[0]])):
+        low, high = mean_confidence_sequence(np.array(values, dtype=float), 0.95)
+        assert (row.low, row.high) == (pytest.approx(low[0]), pytest.approx(high[0]))
+    wrong, _ = mean_confidence_sequence(np.array(right, dtype=float), 0.95)
+    assert after.low != pytest.approx(wrong[0])
+
+
+class FailingOnce(AccuracyFollower):
+    """Fails at its first look, with an error that is no ThinkbackError."""
+
+    def look(self, log: AnyLog) -> AccuracyLook:
+        if not hasattr(self, "failed"):
+            self.failed = True
+            raise ZeroDivisionError("once")
+        return super().look(log)
+
+
+def test_a_follower_sees_other_shards_and_the_seal_and_looks_again_after_an_error(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growing_log, "LEAST_REST_S", 0.05)
+    monkeypatch.setattr(growing_log, "REST", 0)
+    out, stop = tmp_path / "log", threading.Event()
+    grown(log, out, 0, 24)
+    for shard in [*out.glob("*/part-*.parquet")]:
+        shard.rename(shard.with_name(shard.name.replace("part-", "other")))
+    growing = GrowingLog(out, FailingOnce())
+    said = list[str]()
+
+    def waits_for(what: Callable[[dict[str, Any]], bool]) -> None:
+        until = time.monotonic() + 60
+        while not what(state := growing.state()):
+            said.append(state["waits"])
+            assert time.monotonic() < until, state
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=growing.follow, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        waits_for(lambda state: state["examples"] == 24)
+        assert "No accuracy yet: ZeroDivisionError: once." in said
+        assert "not sealed" in growing.state()["status"]
+        before = growing.look
+        for shard in [*out.glob("*/other*.parquet")]:
+            shard.rename(shard.with_name(shard.name.replace("other", "part-")))
+        waits_for(lambda _: growing.look is not before)
+        seal_log(out, name="small", simulated=True)
+        waits_for(lambda state: "complete" in state["status"])
+    finally:
+        stop.set()
+        thread.join()
 
 
 def test_questions_in_an_order_and_in_clusters_have_no_limits() -> None:

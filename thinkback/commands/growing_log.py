@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Event, Lock
@@ -23,7 +24,7 @@ LEAST_REST_S = 2.0
 
 @dataclass
 class GrowingLog:
-    """A log's folder as it grows. `follow` looks again whenever a shard came; `state` says what is known now."""
+    """A log's folder as it grows. `follow` looks again when a shard or the manifest came; `state` is what is known."""
 
     folder: Path
     follower: AccuracyFollower
@@ -37,18 +38,24 @@ class GrowingLog:
         seen: tuple[Any, ...] = ()
         while not stop.is_set():
             begun = time.monotonic()
-            now = self._shards()
-            if now and now != seen:
+            now = self._files()
+            if now and now != seen and self.update():
                 seen = now
-                self.update()
             stop.wait(max(LEAST_REST_S, REST * (time.monotonic() - begun)))
 
-    def _shards(self) -> tuple[Any, ...]:
-        """The names and sizes of the shards that are there."""
-        return tuple(sorted((str(path), path.stat().st_size) for path in self.folder.glob("*/part-*.parquet")))
+    def _files(self) -> tuple[Any, ...]:
+        """The names, sizes and times of the shards and of the manifest that are there."""
+        from toolkit.log.read.locating import is_shard
 
-    def update(self) -> None:
-        """Look at the log once. What is in the way stands in `waits`; the earlier look stays."""
+        files = []
+        for path in (self.folder / "manifest.json", *filter(lambda one: is_shard(one.name), self.folder.glob("*/*"))):
+            with suppress(OSError):  # it went since it was listed
+                status = path.stat()
+                files.append((str(path), status.st_size, status.st_mtime_ns))
+        return tuple(sorted(files))
+
+    def update(self) -> bool:
+        """Look at the log once; whether nothing was in the way. What is stands in `waits`; the earlier look stays."""
         from toolkit.errors import ThinkbackError
 
         try:
@@ -56,12 +63,14 @@ class GrowingLog:
             with self.lock:
                 self.totals = totals
             look = self.follower.look(str(self.folder))
-        except (ThinkbackError, OSError) as error:  # as where a log is sealed at this moment
+        except Exception as error:  # as where a log is sealed at this moment; the page shows it, and the next look is
+            said = str(error) if isinstance(error, ThinkbackError | OSError) else f"{type(error).__name__}: {error}"
             with self.lock:
-                self.waits = f"No accuracy yet: {error}."
-            return
+                self.waits = f"No accuracy yet: {said}."
+            return False
         with self.lock:
             self.look, self.waits = look, ""
+        return True
 
     def _totals(self) -> dict[str, Any]:
         """What the rows of the log add up to, for a run that says nothing of itself."""

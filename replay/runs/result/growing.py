@@ -14,6 +14,7 @@ from toolkit.stats.limits.confidence_sequences import mean_confidence_sequence
 
 RESAMPLES = 20
 """Bootstrap draws of a look, whose intervals nobody sees: they would not hold at every look."""
+ORDER = {"policy": pl.String, "example_id": pl.String}
 TOKENS = ("total_tokens", "completion_tokens")
 
 
@@ -51,27 +52,31 @@ class AccuracyLook:
 
 @dataclass
 class AccuracyFollower:
-    """Looks at a log again and again. Examples count in the order in which they were first seen, so that what was
-    counted at one look begins what is counted at the next.
+    """Looks at a log again and again. Examples of a policy are in the order in which they were first counted, so that
+    what was counted at one look begins what is counted at the next, though questions are completed in any order.
+
+    `order`: the examples of each policy that were counted at earlier looks, in their order.
     """
 
     level: float = 0.95
-    order: dict[str, int] = field(default_factory=dict)
+    order: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ORDER))
 
     def look(self, log: AnyLog) -> AccuracyLook:
         """The accuracies on the examples whose rows are complete. ThinkbackError where nothing can be replayed yet."""
         opened = open_log(log)
         columns = collect(opened.scan("examples", ["example_id", "dataset"]), opened)
-        for example in columns["example_id"]:
-            self.order.setdefault(example, len(self.order))
         result = run(opened, resamples=RESAMPLES)
         clustered = bool(result.examples["cluster"].is_not_null().any())
         spent = [name for name in TOKENS if name in result.outcomes.collect_schema()]
-        place = pl.col("example_id").replace_strict(self.order, return_dtype=pl.Int64)
         outcomes = collect(
             result.outcomes.select("policy", "example_id", "correct", *spent).drop_nulls("correct"), opened
         )
-        outcomes = outcomes.join(columns, on="example_id").sort(place)
+        outcomes = columns.join(
+            outcomes.with_columns(pl.col("policy").cast(pl.String)), on="example_id", maintain_order="left"
+        )
+        late = outcomes.select(*ORDER).join(self.order, on=[*ORDER], how="anti", maintain_order="left")
+        self.order = pl.concat([self.order, late])
+        outcomes = self.order.join(outcomes, on=[*ORDER], maintain_order="left")
         diagnostic = {policy.name: bool(policy.diagnostic) for policy in result.policies}
         rows = [
             self._accuracy(str(dataset), str(name), part, diagnostic[str(name)], clustered)
@@ -79,7 +84,7 @@ class AccuracyFollower:
         ]
         rows.sort(key=lambda row: (row.dataset, row.diagnostic, -row.accuracy))
         notes = tuple(str(one) for one in result.notes if one.code == SUITE)
-        return AccuracyLook(len(self.order), self.level, tuple(rows), clustered, notes)
+        return AccuracyLook(len(columns), self.level, tuple(rows), clustered, notes)
 
     def _accuracy(
         self, dataset: str, policy: str, rows: pl.DataFrame, diagnostic: bool, clustered: bool
