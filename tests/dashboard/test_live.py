@@ -355,3 +355,15 @@ def test_the_page_says_when_its_command_has_ended(chromium: Browser) -> None:
         server.shutdown()
         page.locator("#status", has_text="has ended").wait_for()
         page.close()
+
+
+def test_numbers_of_the_page_are_rounded_as_everywhere(chromium: Browser) -> None:
+    """201 of 400 are 50.25 %, whose half goes away from zero; money has no exponent."""
+    with served(lambda: GrowingLog(Path("nowhere"), AccuracyFollower()).state()) as server:
+        page = chromium.new_page()
+        page.goto(server.address)
+        assert page.evaluate("[percent(201 / 400), percent(0.5005), percent(1)]") == ["50.3", "50.1", "100.0"]
+        amounts = page.evaluate("[1234.5, 0.01234, 12.345, 0].map(money)")
+        assert amounts == ["1,235", "0.0123", "12.3", "0.00"]
+        assert page.evaluate("time(9 * 3600)") == "9.0 hours"
+        page.close()

@@ -11,6 +11,7 @@ import pytest
 import replay
 from generate.simulation.checks import simulate_checks
 from generate.simulation.rounds import simulate_rounds
+from replay import Result
 from tests.dashboard.conftest import Open, Opened
 from tests.logs import tables
 from tests.seeds import seeds
@@ -125,3 +126,12 @@ def test_traces_of_one_request_are_joined(browse: Open, tmp_path: Path) -> None:
     assert page.js("drawn.get('block-0-traces').inner.querySelectorAll('.mark-rule line').length") >= 2
     page.js("document.querySelector('#block-0-numbers').open = true")
     assert page.text("#block-0-numbers").count("one request of 2 traces here") == 2
+
+
+def test_what_is_not_drawn_of_a_question_is_said(browse: Open, page_file: Path, result: Result) -> None:
+    """Of 13 picked policies the table of a question has 12."""
+    page = browse(page_file, f"#example={result.examples['example_id'][0]}")
+    assert page.page.locator("#example-cut").count() == 0
+    page.js("change({ picked: [...Array(13).keys()] })")
+    page.page.locator("#example-cut", has_text="12 of 13 policies are shown.").wait_for()
+    assert page.page.locator("#example-outcomes tbody tr").count() == 12

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import quote
 
-import numpy as np
 import polars as pl
 import pytest
-from scipy.special import stdtrit
 from typer.testing import CliRunner
 
 import replay
@@ -18,11 +16,13 @@ from tests.dashboard.conftest import Open, altered
 from tests.dashboard.test_browser import DARK_PHONE, nothing_serious
 from tests.dashboard.test_hostile import HOSTILE
 from tests.dashboard.test_page import held
+from tests.dashboard.test_print_and_play import sheets
 from tests.errors import refuses, says
 from tests.logs import Trace
 from tests.logs import log as small_log
 from tests.seeds import seeds
 from thinkback.app import app
+from toolkit.stats.limits.discordant import tango_limits
 
 pytest.importorskip("axe_playwright_python", reason="NO AXE: accessibility was not checked; pip install '.[test]'")
 
@@ -116,20 +116,20 @@ def test_texts_of_both_stand_side_by_side_and_all_is_reached_by_keyboard(browse:
 
 
 def test_any_policy_is_compared_with_any_of_the_other(browse: Open, both: Path) -> None:
-    """d = (0, 0, 0, 0, −1, 0, −1, 0): what `first` of the new result is minus `vote` of the old one."""
+    """d = (0, 0, 0, 0, −1, 0, −1, 0): what `first` of the new result is minus `vote` of the old one. p = 2 · 1/4."""
     page = browse(both)
     page.page.select_option("#theirs", label="vote")
     page.settled()
     row = next(one for one in page.js("drawn.get('against').view.data('rows')") if one["name"] == "first")
-    apart = -np.isin(np.arange(1, 9), [5, 7]).astype(float)
-    half = float(stdtrit(7, 0.975)) * apart.std(ddof=1) / 8**0.5
+    low, high = (float(limit) for limit in tango_limits(0, 2, 8))
     told = [row[part] for part in ("difference", "low", "high", "fixes", "flips")]
-    assert told == pytest.approx([-25, *(100 * (apart.mean() + sign * half) for sign in (-1, 1)), 0, 2], abs=1e-4)
-    assert "t intervals" in page.text("#against-said")
+    assert told == pytest.approx([-25, 100 * low, 100 * high, 0, 2], abs=1e-4)
+    assert [row["p"], row["told"]] == ["0.5000", "not told apart"]
+    assert "Tango's score limits" in page.text("#against-said")
     page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.page.focus("#against-copy-command")
     page.page.keyboard.press("Enter")
-    page.page.wait_for_function("document.querySelector('#against-copied').textContent !== ''")
+    page.page.locator("#against-copied", has_text="command").wait_for()
     assert page.js("navigator.clipboard.readText()") == "thinkback compare new --with old"
 
 
@@ -222,3 +222,16 @@ def test_hostile_texts_of_two_results_appear_as_text(browse: Open, tmp_path: Pat
     assert page.js("[window.hurt ?? 'unhurt', document.querySelectorAll('img, main b').length > 0]")[0] == "unhurt"
     assert page.js("document.querySelectorAll('img').length") == 0
     assert "\u202e" not in page.js("document.body.innerText")
+
+
+def test_the_two_results_are_on_the_sheet(browse: Open, both: Path) -> None:
+    """Printed, the differences of the two results stand above the ranked table of the first."""
+    page = browse(both)
+    assert sheets(page) == 1
+    page.page.emulate_media(media="print")
+    shown = page.js(
+        "[...document.querySelectorAll('main > section')].filter((one) => one.offsetHeight).map((one) => one.id)"
+    )
+    assert shown == ["against-section", "ranking", "plane-section", "notes-section"]
+    assert page.page.locator("#against-said:visible, #against svg:visible").count() == 2
+    assert page.page.locator("#against-texts:visible, #changed-list:visible").count() == 0

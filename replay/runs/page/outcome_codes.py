@@ -18,6 +18,7 @@ from replay.runs.saved.saved_folder import SavedFolder
 from toolkit.columns import metric_column
 from toolkit.log import collect
 from toolkit.stats.curves.arrays import unit_numbers
+from toolkit.stats.limits.intervals import NORMAL
 from toolkit.stats.limits.student import student_quantile
 
 LEVELS = 56
@@ -43,9 +44,9 @@ def outcome_codes(result: Findings, folder: SavedFolder, names: Sequence[str]) -
     """The codes of every example's outcomes, policy by policy in the order of `names`, where a page has them.
 
     `units`: the number of each example's resampling unit, None where each is its own; `quantile`: of Student's t with
-    one degree of freedom less than there are units, for limits at the result's level.
+    one degree of freedom less than there are units, `normal`: of the normal distribution, for limits at `level`.
     """
-    column = metric_column(result.summariser.metric, result.columns)
+    column, level = metric_column(result.summariser.metric, result.columns), result.summariser.settings.level
     unit = unit_numbers(resampling_units(result.examples))
     units = len(np.unique(unit))
     values = _values(result, folder, names, column.name)
@@ -57,8 +58,9 @@ def outcome_codes(result: Findings, folder: SavedFolder, names: Sequence[str]) -
     return {
         "codes": codes.tobytes().decode("ascii"),
         "low": float(low), "high": float(high), "levels": LEVELS, "changes": column.name == "correct",
+        "share": column.share, "level": level, "normal": NORMAL.inv_cdf((1 + level) / 2),
         "units": None if units == len(unit) else unit.tolist(), "count": units,
-        "quantile": float(student_quantile(np.array(units - 1.0), (1 + result.summariser.settings.level) / 2)),
+        "quantile": float(student_quantile(np.array(units - 1.0), (1 + level) / 2)),
     }  # fmt: skip
 
 

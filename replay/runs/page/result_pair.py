@@ -21,6 +21,7 @@ from toolkit.columns import metric_column
 from toolkit.log import collect
 from toolkit.printable import printable
 from toolkit.stats.curves.arrays import unit_numbers
+from toolkit.stats.limits.intervals import NORMAL
 from toolkit.stats.limits.student import student_quantile
 
 
@@ -58,6 +59,7 @@ def pair_data(
         "at": [_steps_to(result, ids) for result in results],
         "units": None if count == len(units) else units.tolist(), "count": count,
         "quantile": float(student_quantile(np.array(count - 1.0), level)) if known else None,
+        "normal": NORMAL.inv_cdf(level),
         "means": [_means(*parts, ids, column) for parts in zip(folders, names, strict=True)] if known else None,
     }  # fmt: skip
 

@@ -20,8 +20,8 @@ from typing import Any
 from toolkit.errors import PackageError
 
 SCRIPTS = (
-    "base", "state", "outcomes", "table", "copies", "charts", "labels", "sweeps", "plane", "differences", "headroom",
-    "play", "texts", "picture", "rows", "examples", "against", "page",
+    "rounding", "base", "state", "outcomes", "table", "copies", "charts", "labels", "sweeps", "plane", "differences",
+    "headroom", "play", "texts", "picture", "rows", "examples", "against", "page",
 )  # fmt: skip
 """The page's own scripts in their order: one text, since later parts use earlier ones."""
 FIRST = "drawFirst();"

@@ -54,8 +54,8 @@ function sideOf(at) {
         known.set(codes.subarray(from * count, (from + 1) * count), to * count);
       });
     }
-    const { units, count: size, quantile } = facing;
-    facing.sides[at] = { estimate: facing.means[at], outcomes: { ...outcomes, known, units, count: size, quantile, shares: null } };
+    const { units, count: size, quantile, normal, level } = facing;
+    facing.sides[at] = { estimate: facing.means[at], outcomes: { ...outcomes, known, units, count: size, quantile, normal, level, shares: null } };
   }
   return facing.sides[at];
 }
@@ -70,11 +70,11 @@ function facedRows(quality) {
   const places = firsts.map((_, at) => at).filter((at) => found.difference[at] !== null);
   const chosen = new Set(places.length > MOST_ROWS ? standingForAll(places.map((at) => firsts[at]), one).slice(0, MOST_ROWS) : firsts);
   const rows = places.filter((at) => chosen.has(firsts[at])).map((at, row) => ({
-    ...differenceRow(quality, one.policies[firsts[at]].called, row, (part) => found[part][at], found.marked?.[at] ? "†" : ""), fixes: found.fixes[at], flips: found.flips[at],
+    ...differenceRow(quality, one.policies[firsts[at]].called, row, (part) => found[part]?.[at] ?? null, found.marked?.[at] ? "†" : ""), fixes: found.fixes[at], flips: found.flips[at],
   }));
   const apart = rows.filter((row) => row.told === "told apart").length;
   const few = rows.length < places.length ? ` Of ${counted(places.length, "policy", "policies")} are drawn the front, the baseline, the best and the worst of each sweep, and what is in no sweep: at most ${MOST_ROWS}.` : "";
-  const limits = theirs === null ? "" : ` ${100 * facing.level} % t intervals, each of one difference alone, which this page computes from all outcomes in steps of 1/${one.outcomes.levels}.`;
+  const limits = theirs === null ? "" : ` ${saidOfComputed(facing.level, found, sideOf(0).outcomes)}.`;
   return { all: places.length, rows, limits: `${rows.length ? `${apart} of ${counted(rows.length, "policy is", "policies are")} told apart.` : ""}${limits}${few}` };
 }
 

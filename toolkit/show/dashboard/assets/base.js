@@ -49,22 +49,6 @@ function shown(form, value, signed = false) {
   return (scaled < 0 && near ? "−" : signed && near ? "+" : "") + text;
 }
 
-const formats = new Map();  // to make one takes as long as to write a hundred numbers
-
-function numberFormat(decimals) {
-  if (!formats.has(decimals)) {
-    formats.set(decimals, new Intl.NumberFormat("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
-  }
-  return formats.get(decimals);
-}
-
-// The one rounding, as in toolkit/rounding.py: of the decimal number with twelve digits, halves away from zero.
-function rounded(size, decimals) {
-  const [digits, power] = size.toExponential(11).split("e");
-  const shifted = Math.round(Number(`${digits}e${Number(power) + decimals}`));
-  return Number(`${shifted}e${-decimals}`);
-}
-
 function withLimits(form, value, low, high, signed = false) {
   const told = shown(form, value, signed);
   return low === null || low === undefined || high === null ? told

@@ -56,7 +56,7 @@ function drawDifferences() {
     return;
   }
   const differences = differencesTo(base);
-  const told = (part, number) => differences[part][number];
+  const told = (part, number) => differences[part]?.[number] ?? null;
   const all = passing().filter((number) => number !== base && told("difference", number) !== null);
   const rows = rowsOf(all).map((number, row) => ({
     ...differenceRow(quality, policy(number).called, row, (part) => told(part, number)), number, fixes: told("fixes", number), flips: told("flips", number),
@@ -76,9 +76,9 @@ function differenceRow(quality, name, row, value, mark = "") {
   const p = value("p");
   return {
     row, name, difference: scaled("difference"), low: scaled("low"), high: scaled("high"),
-    said: withLimits(quality, value("difference"), value("low"), value("high"), true) + mark,
-    p: p === null ? "–" : p < 1e-4 ? "< .0001" : p.toFixed(4),
-    told: value("low") === null ? "no limits" : value("differs") ? "told apart" : "not told apart",
+    said: withLimits(quality, value("difference"), value("low"), value("high"), true) + (value("few") ? " (few)" : "") + mark,
+    p: p === null ? "–" : p < 1e-4 ? "< .0001" : shown({ scale: 1, decimals: 4 }, p),
+    few: value("few") === true, told: value("low") === null ? "no limits" : value("differs") ? "told apart" : "not told apart",
   };
 }
 
@@ -91,7 +91,7 @@ function drawForest(at, rows, quality, name, none) {
     const own = { difference: title, description: `Differences of ${counted(rows.length, "policy", "policies")} to ${name}`, called: rows.map((one) => one.name) };
     draw(at, "forest", own, { rows, zero: [{ zero: 0 }] });
   }
-  numbersBelow(`${at}-numbers`, ["policy", title, "p", "told"], rows.map((one) => [one.name, one.said, one.p, one.told]));
+  numbersBelow(`${at}-numbers`, ["policy", title, "p", "told"], rows.map((one) => [one.name, one.said, one.p, one.few ? "few" : one.told]));
 }
 
 // The fixes and flips of some rows, where they are known.
@@ -129,7 +129,7 @@ function limitsOf(base, differences) {
     return `${100 * level} % limits as the result has them, which hold for all ${base === baseline ? "differences to it" : "pairs of policies"} at once.`;
   }
   const saved = pairs.baselines.filter((_, at) => pairs.low[at].some((low) => low !== null));
-  return `${100 * level} % t intervals, each of one difference alone, which this page computes from all outcomes in steps of 1/${outcomes.levels}; `
+  return `${saidOfComputed(level, differences, outcomes)}; `
     + (saved.length ? `the saved limits, which hold at once, are those against ${saved.slice(0, 3).map((one) => policy(one).called).join(", ")}${saved.length > 3 ? ", …" : ""}.`
       : "no limits are saved.");
 }

@@ -2,9 +2,15 @@
 
 const place = (id) => document.getElementById(id);
 const count = (number) => Math.round(number).toLocaleString("en-US");
-const percent = (share) => (Math.round(share * 1000) / 10).toFixed(1);
+const percent = (share) => numberFormat(1).format(rounded(100 * share, 1));
 const several = (number, one, more) => `${count(number)} ${number === 1 ? one : more}`;
 let chosen = null;
+
+// An amount with three digits at least, none of them of an exponent.
+function money(amount) {
+  const decimals = amount > 0 ? Math.max(0, 2 - Math.floor(Math.log10(amount))) : 2;
+  return numberFormat(decimals).format(rounded(amount, decimals));
+}
 
 function element(name, text, attributes = {}) {
   const made = document.createElement(name);
@@ -15,7 +21,7 @@ function element(name, text, attributes = {}) {
 
 function time(seconds) {
   if (seconds < 90) return several(seconds, "second", "seconds");
-  return seconds < 5400 ? several(seconds / 60, "minute", "minutes") : `${(seconds / 3600).toFixed(1)} hours`;
+  return seconds < 5400 ? several(seconds / 60, "minute", "minutes") : `${numberFormat(1).format(rounded(seconds / 3600, 1))} hours`;
 }
 
 function tableOf(caption, heads, rows) {
@@ -42,7 +48,7 @@ function drawRun(state) {
   const facts = [["traces", state.expected ? `${count(state.traces)} of ${count(state.expected)}` : count(state.traces)]];
   if (state.per_minute !== null) facts.push(["traces a minute", count(state.per_minute)]);
   if (state.left_s !== null) facts.push(["left, at this pace", time(state.left_s)]);
-  if (state.cost !== null) facts.push([`cost so far, ${state.currency || "as billed"}`, state.cost.toPrecision(3)]);
+  if (state.cost !== null) facts.push([`cost so far, ${state.currency || "as billed"}`, money(state.cost)]);
   if (state.completion_tokens !== null) facts.push(["tokens written", count(state.completion_tokens)]);
   if (state.prompt_tokens !== null) facts.push(["prompt tokens", count(state.prompt_tokens)]);
   facts.push(["questions in the log", count(state.examples)]);

@@ -1,7 +1,7 @@
 // The picture of one question: its traces in order, what they answered, their scores, what was spent, and where each
 // policy stopped and what it answered.
 
-const BLOCKS = 6;
+const [POLICIES, BLOCKS] = [12, 6];
 let shownBlocks = [];
 
 function rowsAt(table, example) {
@@ -14,7 +14,8 @@ async function drawExample(data, example) {
     return;
   }
   const word = (code) => (code < 0 ? "no answer" : data.words[code]);
-  const numbers = [...new Set([...picked(), ...pair()])].slice(0, 12);
+  const all = [...new Set([...picked(), ...pair()])];
+  const numbers = all.slice(0, POLICIES);
   const { quality, units } = data.outcomes;
   const told = numbers.map((number) => {
     const value = (part) => outcome(data, part, number, example);
@@ -29,6 +30,8 @@ async function drawExample(data, example) {
   const blocks = [...(data.paths ? blocksOf(data, example, numbers) : []), ...rowBlocks(data, example, numbers)];
   scaleTogether(blocks);
   shownBlocks = blocks.slice(0, BLOCKS);
+  const cut = [[POLICIES, all.length, "policies are shown"], [BLOCKS, blocks.length, "blocks are drawn; the texts below are of all"]]
+    .filter(([most, count]) => count > most).map(([most, count, what]) => `${most} of ${count} ${what}.`).join(" ");
   fill("example",
     element("h3", { id: "example-title", tabIndex: -1 }, data.ids[example]),
     data.asked && data.asked[example] ? element("p", null, data.asked[example]) : null,
@@ -36,6 +39,7 @@ async function drawExample(data, example) {
     data.seen && data.seen[example] !== null ? element("p", { id: "seen" }, `The error can be seen from word ${data.seen[example]} on.`) : null,
     element("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "what the policies answered" }, element("table", { id: "example-outcomes" },
       ...tableOf(heads, told.map(cells)))),
+    cut ? element("p", { id: "example-cut", class: "quiet" }, cut) : null,
     element("div", { id: "play-controls", class: "controls" }, othersControl(blocks), ...playControls()),
     element("div", { id: "blocks" }, ...shownBlocks.map((block, at) => (block.frame || frameOf)(block, at))),
     data.paths ? null : element("p", { class: "quiet" }, "No traces are in this result."),
