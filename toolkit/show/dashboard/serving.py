@@ -32,7 +32,7 @@ REFRESH_S = 2
 
 def live_page_and_policy(title: str) -> tuple[str, str]:
     """The document, and its security policy, which allows its own script and style, and requests to its server."""
-    script = "\n".join(['"use strict";', read_asset("rounding.js"), read_asset("live.js")])
+    script = f'"use strict";\n{read_asset("rounding.js")}\n{read_asset("live.js")}'
     style = read_asset("page.css") + read_asset("live.css")
     document = Template(read_asset("live.html")).substitute(
         title=html.escape(title), style=style, script=script, every=REFRESH_S * 1000,
