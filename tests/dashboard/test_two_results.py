@@ -124,8 +124,7 @@ def test_any_policy_is_compared_with_any_of_the_other(browse: Open, both: Path) 
     low, high = (float(limit) for limit in tango_limits(0, 2, 8))
     told = [row[part] for part in ("difference", "low", "high", "fixes", "flips")]
     assert told == pytest.approx([-25, 100 * low, 100 * high, 0, 2], abs=1e-4)
-    assert [row["p"], row["told"]] == ["0.5000", "not told apart"]
-    assert "Tango's score limits" in page.text("#against-said")
+    assert row["p"] == "0.5000"
     page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.page.focus("#against-copy-command")
     page.page.keyboard.press("Enter")
