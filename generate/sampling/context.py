@@ -233,7 +233,8 @@ def _check_prompts(recipe: Recipe, columns: Sequence[str]) -> None:
         template.check_fields([*known, *ATTEMPT_FIELDS] if step.of is not None else known)
         if step in recipe.logged_trace_revisions and template.quotes_attempt_prompt:
             raise UnsuitableError(
-                f"prompt `{step.prompt}` repeats the attempt's prompt, which the log does not have: leave it out"
+                f"prompt `{step.prompt}` of revision `{step.pool}` repeats the attempt's prompt, which the log does not"
+                " have: leave it out"
             )
         talks = any(role == "conversation" for role, _ in template.parts)
         if talks and (step.of is None or not recipe.prompts[recipe.step_of(step.of).prompt].is_chat):

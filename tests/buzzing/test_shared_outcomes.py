@@ -50,7 +50,7 @@ def results(tables: Mapping[str, pl.DataFrame], policies: Sequence[Policy], cell
                 continue
             with (
                 patch.object(Buzz, "prepare", classmethod(lambda cls, policies, on: None)),
-                patch.object(Chunk, "shared", None),
+                patch.object(Chunk, "shared_outcomes", None),
             ):
                 found.append(run(tables, policies, **how))
     return found

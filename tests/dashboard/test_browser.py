@@ -505,11 +505,11 @@ def test_the_example_browser_walks(browse: Open, page_file: Path, saved: Path, r
     page.page.wait_for_selector(f"#example-title:text-is('{last}')")
     again = browse(page_file, page.js("location.hash"))
     assert again.text("#example-title") == page.text("#example-title") == last
-    [top, row, *ends] = again.js(
-        "['#example', '#example-list tr.picked', '.list'].flatMap((one) => { const place = "
-        "document.querySelector(one).getBoundingClientRect(); return one === '.list' ? [place.top, place.bottom] "
-        ": [place.top]; })"
+    top, row = again.js(
+        "['#example', '#example-list tr.picked'].map((one) => document.querySelector(one).getBoundingClientRect().top)"
     )
+    of_list = "document.querySelector('#example-list').parentElement.getBoundingClientRect()"
+    ends = again.js(f"(({{ top, bottom }}) => [top, bottom])({of_list})")
     assert 0 <= top < 300
     assert ends[0] <= row < ends[1]
     assert again.text("#example-outcomes") == page.text("#example-outcomes")

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import polars as pl
 import pytest
 from typer.testing import CliRunner
@@ -22,7 +23,7 @@ import replay
 from replay import Result
 from replay.runs.page import dashboard
 from replay.runs.page.dashboard import _examples_of_results, _grouping_columns, _PageResult, _shares_of_strata
-from replay.runs.page.dashboard_data import _baseline_places, result_data
+from replay.runs.page.dashboard_data import _all_thresholds, _baseline_places, result_data
 from replay.runs.saved.findings import Findings
 from tests.errors import refuses, says
 from tests.seeds import seeds
@@ -264,3 +265,59 @@ def test_every_chart_names_its_data_and_asks_for_nothing() -> None:
         text = json.dumps({key: value for key, value in spec.items() if key != "$schema"})
         assert "http" not in text, name
         assert all("name" in (layer.get("data") or spec["data"]) for layer in spec["layer"]), name
+
+
+@pytest.mark.slow
+def test_a_page_of_a_hundred_thousand_examples_is_small(tmp_path: Path) -> None:
+    """Half of the examples have no trace and are left out."""
+    size = 100_000
+    ids = [f"question-{number:06d}" for number in range(size)]
+    drawn = np.random.default_rng(0)
+    examples = pl.DataFrame({"example_id": ids, "dataset": "d", "split": "test", "question": ids, "gold": "1"})
+    right = drawn.random(size) < 0.7
+    traces = pl.DataFrame(
+        {"trace_id": ids, "example_id": ids, "pool": "one", "action": "solve", "sample_index": 0, "model": "m",
+         "answer": np.where(right, "1", "0"), "correct": right}
+    )[: size // 2]  # fmt: skip
+    policies = [replay.Sample(name="first", pool="one", max_traces=1, select="first")]
+    replay.run({"examples": examples, "traces": traces}, policies, resamples=10).save(tmp_path / "result")
+    page, *_ = replay.load(tmp_path / "result").dashboard(tmp_path / "page.html", texts=False)
+    assert page.stat().st_size < 2_000_000
+    [told], _ = held(page)
+    assert len(told["leftOut"]) == 500
+    assert told["leftOutBy"]["all"] == size // 2
+    assert sum(count for _, count in told["leftOutBy"]["most"]) == size // 2
+
+
+def test_thresholds_of_a_gate_are_spread_and_have_those_of_policies() -> None:
+    """Of 1,001 thresholds 200 are on the page, and the policy's, 0.4567 at place 457."""
+    thresholds = sorted({*(number / 1000 for number in range(1000)), 0.4567})
+    rows = pl.DataFrame({"policy": "gate", "threshold": thresholds, "accuracy": thresholds, "n": 9, "judged": 9})
+    member = SimpleNamespace(name="gate[0.4567]", label=None, swept=(("below", 0.4567),))
+    sweep = _all_thresholds("gate", [member], rows, {"gate[0.4567]": 3})
+    assert 200 <= len(sweep["policy"]) <= 201
+    assert sweep["policy"].count(3) == 1
+    at = sweep["policy"].index(3)
+    assert sweep["keys"][0]["values"][at] == "0.4567"
+    assert [sweep["means"]["accuracy"][place] for place in (0, at, -1)] == [0, 0.4567, 0.999]
+    assert len(sweep["at"]) == len(sweep["policy"])
+
+
+def test_outcomes_that_have_no_room_are_left_out_and_the_page_says_so(
+    result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dashboard, "CODED", 100)
+    result.dashboard(tmp_path / "page.html", texts=False)
+    [told], _ = held(tmp_path / "page.html")
+    assert dashboard.NO_ROOM in told["notes"]
+    [rest] = re.findall(r'id="rest-0">(.*?)</script>', (tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert json.loads(zlib.decompress(b64decode(rest)))["outcomes"] is None
+
+
+def test_a_page_that_cannot_be_small_is_refused(
+    result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dashboard, "LARGEST", 1_000)
+    with refuses("limit"):
+        result.dashboard(tmp_path / "page.html", texts=False)
+    assert [*tmp_path.iterdir()] == []

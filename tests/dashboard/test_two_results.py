@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import replay
 from replay import Result, Sample
 from replay.runs.compare.comparing import compare_namesakes
+from replay.runs.page.result_pair import changed_examples
 from tests.dashboard.conftest import Open, altered
 from tests.dashboard.test_browser import DARK_PHONE, nothing_serious
 from tests.dashboard.test_hostile import HOSTILE
@@ -234,3 +235,26 @@ def test_the_two_results_are_on_the_sheet(browse: Open, both: Path) -> None:
     assert shown == ["against-section", "ranking", "plane-section", "notes-section"]
     assert page.page.locator("#against-said:visible, #against svg:visible").count() == 2
     assert page.page.locator("#against-texts:visible, #changed-list:visible").count() == 0
+
+
+def test_namesakes_with_other_settings_and_examples_without_gold_are_noted(tmp_path: Path) -> None:
+    """`vote` of 3 against `vote` of 2 is no difference of logs alone; without gold only ids pair examples."""
+    other = saved_result(tmp_path / "other", OLD, Sample(name="vote", max_traces=2, select="majority"))
+    vote, old = saved_result(tmp_path / "vote", NEW, VOTE), saved_result(tmp_path / "old", OLD, VOTE)
+    new = replay.load(vote)
+    found = compare_namesakes(new, replay.load(other)).notes
+    [text] = [one.text for one in found if one.code == "other_settings"]
+    assert "(3, 2)" in text
+    assert "`vote`" in text
+    codes = {one.code for one in compare_namesakes(new, replay.load(old)).notes}
+    assert not codes & {"other_settings", "paired_by_id"}
+
+
+def test_examples_that_changed_for_what_sees_gold_alone_have_not_changed(tmp_path: Path) -> None:
+    """The oracle of one trace changes where the first answer does; the vote of three changes nowhere."""
+    oracle = replay.Oracle(name="oracle", rule="any", of=["p"])
+    loaded = [replay.load(saved_result(tmp_path / name, of, VOTE, oracle)) for name, of in (("a", NEW), ("b", OLD))]
+    folders = [one.folder for one in loaded if one.folder is not None]
+    ids, changed = changed_examples(loaded, folders)
+    assert len(ids) == 8
+    assert changed.is_empty()

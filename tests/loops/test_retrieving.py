@@ -168,7 +168,7 @@ def test_the_recipe_that_ships_has_the_sizes_of_the_thesis() -> None:
     recipe = load_recipe("fair-musique")
     loop = recipe.loop[0].loop
     assert (loop.first, loop.budget, loop.neighbours, loop.answers) == (100, 1000, 100, 5)
-    assert loop.explored == "relevance"
+    assert loop.explore_record == "relevance"
     services = Services(recipe).settings
     assert set(services) == {("score", "cross"), ("score", "meaning"), ("search", "wiki")}
     assert services["search", "wiki"].index is None, "beside the corpus: recipes that ship are in the package's folder"

@@ -271,5 +271,5 @@ def test_a_log_without_a_probe_has_the_plain_strategies(made: Log, tmp_path: Pat
     alone = {"votes": {"e1": [("A", 0.5)] * 4, "e2": [("B", 0.5)] * 4, "e3": [("A", 0.1)] * 4}}
     log = write_log(tmp_path / "log", name="s", tables=tables(alone, {"e1": "A", "e2": "B", "e3": "A"}))
     found = frontier(log, resamples=20)
-    quotes(found.left_out["conditional strategies"], "probe")
+    quotes(found.left_out["conditional strategies"], "first attempts")
     assert found.front["below"].null_count() == len(found.front)

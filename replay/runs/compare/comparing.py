@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -12,6 +12,7 @@ from replay.runs.compare.compared import EXAMPLES, FIX, FLIP, METRICS, OTHER, PA
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.saved.display import policy_row
 from replay.runs.saved.findings import Findings
+from replay.runs.saved.provenance import PolicyRecord
 from toolkit.columns import OutcomeColumn, cost_named, cost_names_for_users
 from toolkit.errors import (
     InvalidError,
@@ -34,6 +35,10 @@ from toolkit.stats.many.simultaneous import MOST_PAIRED
 from toolkit.stats.many.summary_notes import notes_on_seconds, notes_on_strata, notes_on_units
 from toolkit.stats.metrics.outcomes import Store, join_stores
 from toolkit.stats.metrics.scan import Units
+
+NAMED = 5
+"""How many policies a note names."""
+Scalar = str | int | float | bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +105,40 @@ def compare_namesakes(one: Findings, other: Findings) -> ComparedPolicies:
         np.array([first[name] for name in names], np.int64),
         np.array([second[name] + len(sides[0].names) for name in names], np.int64),
     )
-    return _compared_policies(whole, sides, family, None, None)
+    compared = _compared_policies(whole, sides, family, None, None)
+    return replace(compared, notes=(*compared.notes, *_namesake_notes(sides, names, whole.ids)))
+
+
+def _namesake_notes(sides: Sequence[_ComparedResult], names: Sequence[str], ids: pl.Series) -> Iterator[Note]:
+    """Notes on policies of one name with other settings, and on examples of which no gold answer says that they are
+    the same.
+    """
+    first, second = ({policy.name: policy for policy in side.findings.policies} for side in sides)
+    differing = {name: _settings_apart(first[name], second[name]) for name in names}
+    differing = {name: keys for name, keys in differing.items() if keys}
+    if differing:
+        some = "; ".join(f"`{name}`: {', '.join(keys)}" for name, keys in list(differing.items())[:NAMED])
+        more = f"; and {len(differing) - NAMED} more" if len(differing) > NAMED else ""
+        text = f"policies of one name have other settings in each result, so they differ by more than the log: {some}"
+        yield note("other_settings", text + more, differing)
+    gold = [side.findings.examples.filter(pl.col("example_id").is_in(ids.implode()))["gold"] for side in sides]
+    unknown = int((gold[0].is_null() & gold[1].is_null()).sum())
+    if unknown:
+        text = "without a gold answer in either result are taken to be the same questions by their ids alone"
+        yield note("paired_by_id", f"{counted(unknown, 'example')} {text}")
+
+
+def _settings_apart(one: PolicyRecord, other: PolicyRecord) -> list[str]:
+    """The settings in which two policies differ, as `key (value, other value)`."""
+    if one.kind != other.kind:
+        return [f"kind ({one.kind}, {other.kind})"]
+    keys = dict.fromkeys([*one.settings, *other.settings])
+    pairs = {key: (one.settings.get(key), other.settings.get(key)) for key in keys}
+    return [
+        f"{key} ({first}, {second})" if isinstance(first, Scalar) and isinstance(second, Scalar) else key
+        for key, (first, second) in pairs.items()
+        if first != second
+    ]
 
 
 @dataclass(frozen=True, eq=False)

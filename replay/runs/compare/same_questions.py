@@ -119,7 +119,8 @@ class SameQuestions:
         """A policy's accuracy in per cent, or its difference in points, with limits of it and of one other run, in
         words; or a dash and why.
         """
-        value, what = self.variation_of(policy, other), f"`{policy}`" + ("" if other is None else f" less `{other}`")
+        value = self.variation_of(policy, other)
+        what = " less ".join(f"`{self.called.get(one, one)}`" for one in (policy, other) if one is not None)
         run = self.variation_of(policy, other, another_run=True)
         if value.cell is None or run.cell is None:
             return f"{what} – ({value.why})"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.saved_folder import SavedFolder
 from replay.runs.saved.saved_rows import row_files
 from toolkit.columns import metric_column
-from toolkit.errors import ConflictError, InvalidError, UnsuitableError, argument
+from toolkit.errors import ConflictError, InvalidError, LimitError, UnsuitableError, argument
 from toolkit.files import check_replaceable, replacing, replacing_file
 from toolkit.log import collect
 from toolkit.printable import printable
@@ -43,6 +43,9 @@ from toolkit.show.dashboard.page import (
 
 LARGEST = 1_950_000
 """The most bytes of a page without its texts."""
+CODED = 600_000
+"""The most bytes that packed outcomes of all results of a page may add up to, with what else their pages read later."""
+NO_ROOM = "There is no room for the outcomes of all examples, so differences are to some baselines alone."
 MOST_ANSWERS = 3
 """The most answers that the page names of a mean over several orders."""
 
@@ -68,6 +71,13 @@ class _PageResult:
         first, rest = split_for_first_table(data)
         outcomes = outcome_codes(result, folder, names) if computed else None
         return cls(result, folder, first, compressed_json({"rest": rest, "outcomes": outcomes}), names, computed)
+
+    def without_outcomes(self) -> _PageResult:
+        """The result without all outcomes, with differences to more baselines in their place."""
+        data = result_data(self.findings, self.folder, self.first["name"])
+        data["notes"].append(NO_ROOM)
+        first, rest = split_for_first_table(data)
+        return replace(self, first=first, rest=compressed_json({"rest": rest, "outcomes": None}), coded=False)
 
     @property
     def size(self) -> int:
@@ -100,6 +110,8 @@ def write_dashboard(
         check_replaceable(path, force, inputs=[folder.path for folder in folders])
     names = _result_names([folder.path for folder in folders])
     page_results = [_PageResult.of(*parts) for parts in zip(results, folders, names, strict=True)]
+    if sum(len(one.rest) for one in page_results) > CODED:
+        page_results = [one.without_outcomes() if one.coded else one for one in page_results]
     pair = "" if against is None else compressed_json(_pair_data(*page_results))
     room = LARGEST - len(vega_script()) - markup_size() - sum(one.size for one in page_results) - len(pair)
     groups = [[one] for one in page_results] if against is None else [page_results]
@@ -155,8 +167,13 @@ def _fitting_examples(
         examples = _examples_of_results(results, most, texts)
         packed = [compressed_json(one.data) for one in examples]
         count, size = max(len(one.ids) for one in examples), sum(map(len, packed))
-        if size <= room or count <= FEWEST:
+        if size <= room:
             return list(zip(examples, packed, strict=True))
+        if count <= FEWEST:
+            raise LimitError(
+                f"the page would grow {size - room:,} bytes beyond two megabytes: name fewer results, or replay "
+                "fewer policies"
+            )
         most = max(FEWEST, min(count * 9 // 10, count * room * 9 // 10 // size))
 
 

@@ -5,7 +5,9 @@ Policies are numbered as the ranked table has them, the best first.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +18,7 @@ import polars as pl
 from replay.runs.compare.comparing import compare, differences_to_policy
 from replay.runs.compare.headroom import GAPS, headroom
 from replay.runs.compare.same_questions import SAME_QUESTIONS, SameQuestions
+from replay.runs.passes.gate_sweep import spread_places
 from replay.runs.saved.display import ranked_input
 from replay.runs.saved.findings import Findings
 from replay.runs.saved.saved_folder import SavedFolder
@@ -34,6 +37,8 @@ BASELINES, DIFFERENCES = 24, 3_000
 """How many policies others can be compared with on a page, and the most differences that it has room for."""
 FEW = 150
 """Of more policies a page reads those first that stand for their sweeps."""
+LISTED, REASONS = 500, 12
+"""How many policies and examples that were left out a page lists, and for how many reasons it counts them."""
 DIGITS = 7
 """How many significant digits numbers on the page have."""
 
@@ -66,17 +71,18 @@ def result_data(result: Findings, folder: SavedFolder, name: str, computed: bool
         "sweeps": [*_sweep_entries(result, rows, number)], "headroom": _headroom_data(result, folder, number),
         "curves": None if curves is None else _curve_entries(curves),
         "warnings": [*[SIMULATED] * result.simulated, *_in_plain_texts(above, but=SIMULATED)],
-        "notes": [*_in_plain_texts([*below, *_another_run_lines(result, folder)], but=sentence)],
-        "leftOut": [*_policies_and_examples_left_out(result)],
+        "notes": [*_in_plain_texts([*below, *_another_run_lines(result, folder, results.display_names)], but=sentence)],
+        "leftOut": [*itertools.islice(_policies_and_examples_left_out(result), LISTED)],
+        "leftOutBy": _counts_left_out(result),
     }  # fmt: skip
 
 
-def _another_run_lines(result: Findings, folder: SavedFolder) -> Iterator[str]:
+def _another_run_lines(result: Findings, folder: SavedFolder, called: Mapping[str, str]) -> Iterator[str]:
     """Lines on what other samples of the same questions would show of the best policies, if that is saved."""
     if folder.has_file(SAME_QUESTIONS):
         frame = pl.read_parquet(folder.verified_path(SAME_QUESTIONS))
         level, quality = result.summariser.settings.level, metric_column(ACCURACY, result.columns).label
-        same = SameQuestions(frame, level, result.log_name, result.simulated, {}, quality)
+        same = SameQuestions(frame, level, result.log_name, result.simulated, called, quality)
         alone = frame.filter(pl.col("other").is_null(), pl.col("error").is_not_null())
         names = alone.sort("estimate", descending=True, maintain_order=True)["policy"].head(BEST)
         if len(names):
@@ -322,7 +328,10 @@ def _sweep_entries(result: Findings, rows: Sequence[Ranked], number: Mapping[str
 
 
 def _all_thresholds(sweep: str, members: Sequence[Any], rows: pl.DataFrame, number: Mapping[str, int]) -> Json:
+    """The means at the thresholds of policies, and at up to 200 of all, evenly spread."""
     mine = {dict(member.swept)[members[0].swept[0][0]]: number[member.name] for member in members}
+    replayed = np.flatnonzero(rows["threshold"].is_in([*mine]).to_numpy())
+    rows = rows[np.union1d(replayed, spread_places(len(rows)))]
     means = [name for name in rows.columns if name not in ("policy", "threshold", "n", "judged")]
     return {
         "name": printable(members[0].label or sweep),
@@ -377,3 +386,9 @@ def _policies_and_examples_left_out(result: Findings) -> Iterator[tuple[str, str
         yield "policy", printable(name), _in_plain_text(why)
     for name, why in result.excluded.items():
         yield "example", printable(name), _in_plain_text(why)
+
+
+def _counts_left_out(result: Findings) -> Json:
+    """How many policies and examples were left out, of all and for each of the most frequent reasons."""
+    reasons = Counter(map(_in_plain_text, [*result.dropped.values(), *result.excluded.values()]))
+    return {"all": reasons.total(), "reasons": len(reasons), "most": reasons.most_common(REASONS)}

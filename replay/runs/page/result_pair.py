@@ -65,15 +65,19 @@ def pair_data(
 
 
 def changed_examples(results: Sequence[Findings], folders: Sequence[SavedFolder]) -> tuple[pl.Series, pl.Series]:
-    """The ids of the examples that two results have, and of those whose outcome changed for a policy of one name."""
+    """The ids of the examples that two results have, and of those whose outcome changed for a policy of one
+    name that sees no gold.
+    """
     ids = _shared_ids(results)
     metric = metric_column(results[0].summariser.metric, results[0].columns).name
     frames = []
+    diagnostics = [policy.name for result in results for policy in result.policies if policy.diagnostic]
     for folder, suffix in zip(folders, ("first", "second"), strict=True):
         file = folder.verified_path(OUTCOMES)
         known = [name for name in ("correct", metric) if name in pl.read_parquet_schema(file)]
         value = pl.coalesce(pl.col(known).cast(pl.Float64)).alias(suffix)
-        frames.append(pl.scan_parquet(file).select("policy", "example_id", value))
+        scan = pl.scan_parquet(file).filter(~pl.col("policy").is_in(diagnostics))
+        frames.append(scan.select("policy", "example_id", value))
     both = frames[0].join(frames[1], on=["policy", "example_id"])
     changed = collect(both.filter(pl.col("first") != pl.col("second")).select(pl.col("example_id").unique()))
     return ids, changed["example_id"]

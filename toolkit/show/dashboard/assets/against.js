@@ -25,7 +25,9 @@ function namesakes() {
 function pairsFaced() {
   const known = namesakes();
   const { mine, theirs } = facedPolicies();
-  const firsts = mine === null ? (theirs === null ? [...known.keys()] : results[0].policies.map((_, number) => number)) : [mine];
+  const usualOf = ({ policies }, numbers) => numbers.filter((number) => !policies[number].diagnostic);
+  const every = theirs === null ? [...known.keys()].filter((one) => !results[1].policies[known.get(one)].diagnostic) : [...results[0].policies.keys()];
+  const firsts = mine === null ? usualOf(results[0], every) : [mine];
   return firsts.flatMap((one) => (theirs === null ? (known.has(one) ? [[one, known.get(one)]] : []) : [[one, theirs]]));
 }
 

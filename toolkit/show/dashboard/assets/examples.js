@@ -6,6 +6,7 @@ const SHOWN = {
   none: "no policy is right", some: "some policies are right, some are not",
 };
 const LISTED = 60;
+const STRATA = 12;  // the groups whose examples are counted
 const ENDINGS = ["its rule", "its cap", "the log ran out", "nothing left to verify"];
 const unpacked = new Map();
 let more = LISTED;
@@ -91,7 +92,9 @@ function drawExampleControls(data) {
     groups.length ? choice("group", "of the group", ["all", ...groups.map((text) => text.replace("=", ": "))],
       groups.indexOf(state.group) + 1, (at) => change({ group: at ? groups[at - 1] : "" })) : null,
     element("label", { for: "seek" }, "question, id or answer with ", seek));
-  const strata = data.strata.map(([name, size, kept]) => `${name}: ${kept} of ${size}`).join("; ");
+  const largest = [...data.strata].sort(([, one], [, other]) => other - one).slice(0, STRATA);
+  const further = data.strata.length > largest.length ? [`${counted(data.strata.length - largest.length, "smaller group", "smaller groups")}`] : [];
+  const strata = [...largest.map(([name, size, kept]) => `${name}: ${kept} of ${size}`), ...further].join("; ");
   const [here, total] = [data.ids.length, data.total].map((count) => count.toLocaleString("en-US"));
   const drawnOf = strata ? [`${here} of ${total} examples are here, drawn by stratum (${strata}). `
     + "All other numbers of the page are of all examples."] : [];

@@ -7,9 +7,12 @@ function drawHead() {
   fill("warnings", listed(found.warnings));
   place("warnings").hidden = !found.warnings.length;
   fill("notes", listed(found.notes));
-  const rows = found.leftOut.slice(0, 500).map((row) => element("tr", null, ...row.map((text) => element("td", null, text))));
-  const cut = found.leftOut.length > 500 ? ` The first 500 of ${found.leftOut.length.toLocaleString("en-US")} are listed.` : "";
-  fill("left-out-said", found.leftOut.length ? `${counted(found.leftOut.length, "policy or example was", "policies and examples were")} left out.${cut}`
+  const { all, reasons, most } = found.leftOutBy;
+  const rows = found.leftOut.map((row) => element("tr", null, ...row.map((text) => element("td", null, text))));
+  const counts = most.map(([why, size]) => `${size.toLocaleString("en-US")}: ${why}`).join("; ");
+  const further = reasons > most.length ? `; ${counted(reasons - most.length, "other reason", "other reasons")}` : "";
+  const cut = all > found.leftOut.length && found.leftOut.length ? ` The first ${found.leftOut.length} are listed. By reason: ${counts}${further}.` : "";
+  fill("left-out-said", all ? `${counted(all, "policy or example was", "policies and examples were")} left out.${cut}`
     : "No policy was dropped and no example left out.");
   place("left-out").hidden = !found.leftOut.length;
   fill("left-out-body", ...rows);
