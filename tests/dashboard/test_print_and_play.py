@@ -126,6 +126,7 @@ def test_traces_of_one_request_are_joined(browse: Open, tmp_path: Path) -> None:
     assert page.js("drawn.get('block-0-traces').inner.querySelectorAll('.mark-rule line').length") >= 2
     page.js("document.querySelector('#block-0-numbers').open = true")
     assert page.text("#block-0-numbers").count("one request of 2 traces here") == 2
+    assert page.text("#block-0-numbers").count("one request of 3 traces here") == 3
 
 
 def test_what_is_not_drawn_of_a_question_is_said(browse: Open, page_file: Path, result: Result) -> None:

@@ -299,9 +299,7 @@ def _trace_rows(block: LogBlock, name: str, on: np.ndarray) -> pl.DataFrame:
         "answer": answers_of_numbers(answer, block.vocabulary),
         "valid": pl.Series(pool.code[e, s] >= 0),
         "correct": pl.Series(pool.credit_or_correct[e, s], nan_to_null=True),
-        "reply": pl.Series([] if pool.shared is None else pool.shared.reply[e, s], dtype=pl.Int32).extend_constant(
-            None, 0 if pool.shared is not None else len(e)
-        ),
+        "reply": pl.Series([None] * len(e) if pool.shared is None else pool.shared.reply[e, s], dtype=pl.Int32),
     }
     costs = {name: pool.costs[name] for name in COSTS if name in pool.costs}
     return pl.DataFrame(columns | {name: pl.Series(values[e, s], nan_to_null=True) for name, values in costs.items()})

@@ -163,8 +163,7 @@ function policiesOn(both, pairs, example) {
 // The traces that a policy paid on an example, in their order.
 function tracesPaid(data, number, example) {
   const { paths } = data;
-  const rows = new Map(rowsAt(paths.traces, example).map((row) => [`${paths.traces.slice[row]}/${paths.traces.sample[row]}`, row]));
-  const lists = new Map(rowsAt(paths.orders, example).map((row) => [paths.orders.order[row], row]));
+  const [rows, lists] = [traceRows(paths, example), orderRows(paths, example)];
   const stops = rowsAt(paths.stops, example).filter((row) => paths.stops.policy[row] === number).sort((one, other) => paths.stops.part[one] - paths.stops.part[other]);
   const keys = new Map(stops.flatMap((stop) => tracesOfStop(paths, lists, stop).map(([slice, sample]) => [`${slice}/${sample}`, { slice, sample }])));
   return [...keys].map(([key, one], at) => ({

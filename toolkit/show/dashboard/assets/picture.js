@@ -80,6 +80,10 @@ function traceAt({ paths: { traces }, words }, row) {
   };
 }
 
+// The rows of an example's traces by slice and sample, and of its orders by number.
+const traceRows = (paths, example) => new Map(rowsAt(paths.traces, example).map((row) => [`${paths.traces.slice[row]}/${paths.traces.sample[row]}`, row]));
+const orderRows = (paths, example) => new Map(rowsAt(paths.orders, example).map((row) => [paths.orders.order[row], row]));
+
 // The traces that were generated until a stop: slice and sample of each.
 function tracesOfStop(paths, lists, stop) {
   const list = lists.get(paths.stops.generation[stop]);
@@ -92,8 +96,7 @@ function tracesOfStop(paths, lists, stop) {
 function blocksOf(data, example, numbers) {
   const { paths, words } = data;
   const word = (code) => (code < 0 ? "no answer" : words[code]);
-  const traces = new Map(rowsAt(paths.traces, example).map((row) =>
-    [`${paths.traces.slice[row]}/${paths.traces.sample[row]}`, row]));
+  const traces = traceRows(paths, example);
   const scores = new Map();
   for (const row of rowsAt(paths.scores, example)) {
     const key = `${paths.scores.slice[row]}/${paths.scores.sample[row]}`;
@@ -103,7 +106,7 @@ function blocksOf(data, example, numbers) {
   }
   const stops = rowsAt(paths.stops, example).filter((row) => numbers.includes(paths.stops.policy[row]));
   const blocks = [];
-  const lists = new Map(rowsAt(paths.orders, example).map((row) => [paths.orders.order[row], row]));
+  const lists = orderRows(paths, example);
   const generated = new Set(stops.flatMap((stop) => tracesOfStop(paths, lists, stop).map((one) => one.join("/"))));
   for (const row of rowsAt(paths.orders, example)) {
     const mine = stops.filter((stop) => paths.stops.order[stop] === paths.orders.order[row]);
@@ -169,18 +172,23 @@ function spentOf(steps, paid) {
   });
 }
 
-// The requests that brought several of some traces: from which step to which, and their words; neighbours alone are joined.
-function requestsOf(steps) {
-  const requests = [];
-  for (const { step, slice, reply } of steps) {
-    const last = requests[requests.length - 1];
-    if (last && reply !== null && last.reply === reply && last.slice === slice) last.to = step + 0.4;
-    else requests.push({ slice, reply, from: step - 0.4, to: step + 0.4 });
-  }
+// By which request each of some traces came, in words.
+function requestWords(steps) {
+  const key = ({ slice, reply }) => `${slice}/${reply}`;
   const traces = new Map();
-  for (const { slice, reply } of steps) traces.set(`${slice}/${reply}`, (traces.get(`${slice}/${reply}`) || 0) + 1);
-  const words = (one) => `one request of ${counted(traces.get(`${one.slice}/${one.reply}`), "trace")} here`;
-  return requests.filter((one) => one.reply !== null && one.to - one.from > 1).map((one) => ({ ...one, request: words(one) }));
+  for (const one of steps) traces.set(key(one), (traces.get(key(one)) || 0) + 1);
+  return steps.map((one) => (one.reply === null || traces.get(key(one)) === 1 ? "alone" : `one request of ${counted(traces.get(key(one)), "trace")} here`));
+}
+
+// The lines that join neighbours of one request: from which step to which.
+function requestLines(steps, words) {
+  const lines = [];
+  steps.forEach(({ step, slice, reply }, at) => {
+    const last = lines[lines.length - 1];
+    if (last && reply !== null && last.reply === reply && last.slice === slice) last.to = step + 0.4;
+    else lines.push({ slice, reply, from: step - 0.4, to: step + 0.4, request: words[at] });
+  });
+  return lines.filter((one) => one.to - one.from > 1);
 }
 
 const verifiersOf = (block) => [...new Set(block.steps.flatMap((one) => one.each.map((each) => each.verifier)))];
@@ -231,18 +239,18 @@ function drawBlock(block, at) {
   own.answers = [...new Set([...block.steps.map((one) => one.answer), ...block.ends.map((one) => one.answer)])];
   const part = (chart, number, description, more, data, heard, beside = {}) =>
     draw(`block-${at}-${chart}${number}`, chart, { ...own, ...more, description }, { [chart]: data, ...beside }, heard);
-  const requests = requestsOf(block.steps);
-  const brought = (step) => requests.find((one) => one.from < step && step < one.to)?.request ?? "alone";
+  const words = requestWords(block.steps);
+  const several = words.some((one) => one !== "alone");
   const series = [...new Set(block.spent.map((one) => one.series))];
-  numbersBelow(`block-${at}-numbers`, ["trace", "sample", "answer", "verdict", "scores", "tokens", "seconds", ...(requests.length ? ["request"] : []), ...series.map((one) => `tokens so far, ${one}`)],
-    block.steps.map((one) => [one.step, one.sample, one.answer, one.verdict, one.scores || "–", one.tokens, one.seconds, ...(requests.length ? [brought(one.step)] : []),
+  numbersBelow(`block-${at}-numbers`, ["trace", "sample", "answer", "verdict", "scores", "tokens", "seconds", ...(several ? ["request"] : []), ...series.map((one) => `tokens so far, ${one}`)],
+    block.steps.map((one, at) => [one.step, one.sample, one.answer, one.verdict, one.scores || "–", one.tokens, one.seconds, ...(several ? [words[at]] : []),
       ...series.map((name) => block.spent.find((each) => each.series === name && each.step === one.step)?.spent)]));
   const called = [...new Set(block.steps.map((one) => one.answer))];
-  const traces = block.steps.map(({ each, ...rest }) => ({ ...rest, tokens: String(rest.tokens), seconds: String(rest.seconds ?? "–"), request: brought(rest.step), row: called.indexOf(rest.answer) }));
+  const traces = block.steps.map(({ each, ...rest }, at) => ({ ...rest, tokens: String(rest.tokens), seconds: String(rest.seconds ?? "–"), request: words[at], row: called.indexOf(rest.answer) }));
   const told = block.steps.slice(0, 30).map((one) => `${one.answer} (${one.verdict})`).join(", ");
   const verdicts = legendOf(["part right", "unjudged", "wrong", "right"], own);
   const turns = [part("traces", "", `Answers of ${block.steps.length} traces in order: ${told}`, { ...verdicts, called, each: 26 }, traces,
-    (datum) => toText(datum.slice, datum.sample), { requests })];
+    (datum) => toText(datum.slice, datum.sample), { requests: requestLines(block.steps, words) })];
   verifiersOf(block).forEach((verifier, number) => {
     const scores = block.steps.flatMap((one) => one.each.filter((each) => each.verifier === verifier && each.score !== null)
       .map((each) => ({ verifier, score: each.score, step: one.step, sample: one.sample, opacity: each.opacity, paid: each.opacity === 1 ? "yes" : "only by others" })));
