@@ -149,7 +149,7 @@ def test_rows_of_another_length_are_refused(rows: np.ndarray, path: Path) -> Non
 
 def test_a_verifier_of_each_place_needs_its_name(path: Path) -> None:
     saved = tb.load_verifier(path / "models" / "mlp.json")
-    with refuses("required", "`place`"):
+    with refuses("invalid", "`place`"):
         saved.probabilities(np.zeros((1, 32)))
 
 
