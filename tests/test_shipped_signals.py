@@ -195,4 +195,4 @@ def test_its_signals_can_be_made_again(tmp_path: Path, dataset: str, monkeypatch
 
 
 def test_all_of_data_is_small_enough_for_git() -> None:
-    assert sum(file.stat().st_size for file in DATA.rglob("*") if file.is_file()) <= 25e6
+    assert sum(file.stat().st_size for file in DATA.rglob("*") if file.is_file()) <= 29e6

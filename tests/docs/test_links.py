@@ -13,7 +13,8 @@ from tests.docs.pictures import draw, small
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-FILES = [*PAGES, *(ROOT / name for name in ("README.md", "CHANGELOG.md", "benchmarks/README.md", "data/README.md"))]
+FILES = [*PAGES, *(ROOT / name for name in ("README.md", "CHANGELOG.md", "benchmarks/README.md"))]
+FILES += sorted((ROOT / "data").glob("**/README.md"))
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 PICTURE = re.compile(r"!\[[^\]]+\]\(([^)\s]+)\)")
 

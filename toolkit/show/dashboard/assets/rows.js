@@ -107,7 +107,7 @@ function drawRounds(block, at) {
     block.rewards.map((one) => [one.name, one.round,
       block.clusters.filter((each) => each.step === one.step).map((each) => `${each.answer}: ${each.answers}`).join(", ") || "none",
       one.frontier, one.factor === null ? one.reward : `× ${shown({ scale: 1, decimals: 3 }, one.factor)}`, one["moved up"]]));
-  const legend = legendOf([...new Set(["rewarded", "not rewarded", ...block.rewards.map((one) => one.reward)])], own);
+  const legend = legendOf(["rewarded", "not rewarded", "weighed by a factor"], own);
   const below = (one) => (own.narrow && one.short ? [`→ ${one.short}`] : []);
   const lines = block.ends.map((one) => [...lined(one.name, own.names - 8), ...below(one)]);
   const stops = block.ends.map((one) => ({ ...one, words: own.narrow ? "" : cutTo(one.short, own.right - 12) }));
