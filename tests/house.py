@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("toolkit", "generate", "replay", "thinkback")
 COMMANDS = "thinkback.commands"
 LIMITS = {
-    "lines": 102_661, "modules": 475, "modules with one importer": 112, "files in a folder": 20,
+    "lines": 102_755, "modules": 475, "modules with one importer": 112, "files in a folder": 20,
     "imports in a chain": 9, "public names": 2_203,
 }  # fmt: skip
 """Lowered, never raised, unless the commit gives the reason."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import count
 from typing import Any, ClassVar, Self
 
@@ -29,13 +30,15 @@ from generate.loops.unfolding import (
 )
 from generate.loops.verdicts import CONFIDENCES, NOT_ENOUGH, TOKEN, claims_of, confidence_of, verdict_of, write_query
 from toolkit.answers.forms import text_forms
-from toolkit.errors import ConflictError, RequiredError
+from toolkit.errors import ConflictError, LimitError, RequiredError
 from toolkit.log.contract.manifest import SEES
 from toolkit.settings import setting
 
 STREAM, REVISION = "stream", "revision"
 NO_CLAIM = "none"
-EQUAL, ENTAILMENT, PROMPT = "equal", "entailment", "prompt"
+EQUAL, ENTAILMENT, PROMPT, SENTENCE = "equal", "entailment", "prompt", "sentence"
+MORE_CLAIMS = 20
+"""How many more claims than words a text may have."""
 _COSTS = ("calls", "prompt_tokens", "completion_tokens", "latency_s", "device_s")
 _YES = re.compile(r"\W*yes\b", re.IGNORECASE)
 _NEXT_QUERY = re.compile(r"^\W*(?:recommended )?next query\W*:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
@@ -81,6 +84,12 @@ class _HeardText:
         """The whole text, where it is known before it is revealed, else what was heard."""
         return self.known if self.known.text else self.text
 
+    @cached_property
+    def labels(self) -> Mapping[str, str]:
+        """The labels of claims that are annotated, by the claim in its normal form."""
+        labels = self.example.claim_labels
+        return dict(zip(_forms(list(labels)), labels.values(), strict=True))
+
     def add_claims(self, claims: Sequence[str]) -> list[str]:
         """Adds the claims that are new, and returns these."""
         new = [one for one in dict.fromkeys(claims) if one not in self.claims]
@@ -91,9 +100,10 @@ class _HeardText:
 @dataclass(frozen=True, kw_only=True)
 class Listening(Loop):
     """Claims of a text that is revealed word by word, and their checks. At every n words, at the ends of `sentences` or
-    at the `end`, `prompt` extracts the next claim, until it names none or one that it has named, at most `claims` of a
-    text; without a model, `extract = "sentences"` takes each sentence as a claim. `one_shot`: one reply has all claims,
-    one a line. Then `revise_prompt` names further claims of the whole text, until it names none, at most `revisions`.
+    at the `end`, `prompt` extracts the next claim, until it names none or one that it has named; from `claims` of a
+    text on nothing more is extracted. Without a model, `extract = "sentences"` takes each sentence as a claim.
+    `one_shot`: one reply has all claims, one a line. Then `revise_prompt` names further claims of the whole text, until
+    it names none, at most `revisions`.
 
     Each round of a claim searches `top` passages with the query of `query_prompt`, later with the one that
     `filter_prompt` recommends, else for the next passages of the last query; the checker reads what the filter kept,
@@ -103,7 +113,7 @@ class Listening(Loop):
     sees: whether extractor and revisor are shown claims alone or with their verdicts. confidence: the probability of
     the first `token` of the checker's reply, or what the reply has `stated`. match: how a claim is compared with the
     column `error` of examples: `equal` words, `entailment` by the model `meaning`, or what `match_prompt` answers;
-    nobody pays for it.
+    nobody pays for it. A `sentence` that is a claim is compared with that of the word `gold_position`.
     """
 
     search: str = setting()
@@ -115,22 +125,24 @@ class Listening(Loop):
     extract: str = setting("model", choices=("model", SENTENCES))
     every: str | int = setting(SENTENCES, read=read_every)
     one_shot: bool = setting(False)
-    claims: int = setting(100, low=1)
+    claims: int | None = setting(None, low=1)
     max_rounds: int = setting(4, low=1)
     revisions: int = setting(4, low=0)
     top: int = setting(5, low=1)
     sees: str = setting("claims", choices=SEES)
     confidence: str = setting(TOKEN, choices=CONFIDENCES)
-    match: str = setting(EQUAL, choices=(EQUAL, ENTAILMENT, PROMPT))
+    match: str = setting(EQUAL, choices=(EQUAL, ENTAILMENT, PROMPT, SENTENCE))
     meaning: str | None = setting(None)
     extract_engine: str | None = setting(None)
     query_engine: str | None = setting(None)
     filter_engine: str | None = setting(None)
     check_engine: str | None = setting(None)
     positions: int = setting(MOST_POSITIONS, key=False, identity=False)  # of a text, at most
+    words: int = setting(MOST_POSITIONS, key=False, identity=False)  # of a text, at most
 
     kind = "listen"
     table = "checks"
+    unfolds = True
     prompt_fields: ClassVar[PromptFields] = {
         "prompt": ("revealed", "sentence", "claims"), "revise_prompt": ("claims",), "query_prompt": ("claim",),
         "filter_prompt": ("claim", "passages", "query", "evidence"), "check_prompt": ("claim", "evidence"),
@@ -146,6 +158,8 @@ class Listening(Loop):
         for key, need in ((ENTAILMENT, "meaning"), (PROMPT, "match_prompt")):
             if self.match == key and getattr(self, need) is None:
                 raise RequiredError(f"`match` is `{key}`: name `{need}`")
+        if self.match == SENTENCE and self.extract != SENTENCES:
+            raise ConflictError(f"`match` is `{SENTENCE}`, which needs claims that are sentences: `extract`")
 
     def run(self, example: Example) -> Steps:
         heard = _HeardText(example, UnfoldingText(example.fields["question"]), UnfoldingText(""))
@@ -187,14 +201,22 @@ class Listening(Loop):
         if self.extract == SENTENCES:
             return [*((one, ()) for one in heard.add_claims([sentence])), ("", ())]
         claims: list[tuple[str, tuple[Paid, ...]]] = []
-        while len(heard.claims) < self.claims:
+        while self.claims is None or len(heard.claims) < self.claims:
+            if self.claims is None and len(heard.claims) >= len(heard.text.words) + MORE_CLAIMS:
+                raise LimitError(
+                    f"the extractor named {len(heard.claims)} claims of {len(heard.text.words)} words, and does not"
+                    " end: give a number of `claims`, or let its prompt say what to write where there is no further one"
+                )
             revealed = {"revealed": heard.text.text, "sentence": sentence}
             reply = yield from self._ask(heard, self.prompt, self.extract_engine, **revealed)
-            room = self.claims - len(heard.claims) if self.one_shot else 1
-            new = heard.add_claims(claims_of(reply.text)[:room])
+            listed = list(dict.fromkeys(claims_of(reply.text)))
+            further = [one for one in listed if one not in heard.claims] if self.one_shot else listed[:1]
+            room = None if self.claims is None else self.claims - len(heard.claims)
+            new = heard.add_claims(further[:room])
             claims += [(one, () if place else (reply,)) for place, one in enumerate(new)]
             if self.one_shot or not new:
-                return [*claims, ("", () if new else (reply,))]
+                cut = self.one_shot and (len(new) < len(further) or reply.finish_reason == "length")
+                return claims if cut and new else [*claims, ("", () if new else (reply,))]
         return claims
 
     def _ask(self, heard: _HeardText, file: str, engine: str | None, **fields: str) -> Steps:
@@ -219,7 +241,8 @@ class Listening(Loop):
         """The rows of a claim: its rounds, or that there is none."""
         if not claim.text:
             return [claim.log_row(0, NO_CLAIM, claim.opening)]
-        matches = yield from self._matches_error(heard.example, claim.text)
+        matches = yield from self._matches_error(heard, claim.text)
+        gold = {"matches_error": matches, "gold_verdict": heard.labels.get(_forms([claim.text])[0])}
         rows, evidence, paid = list[Row](), list[str](), list(claim.opening)
         query, seen = "", 0
         for number in range(self.max_rounds):
@@ -229,7 +252,7 @@ class Listening(Loop):
                 )
                 paid += written
             results = yield Search(query, self.search, seen + self.top)
-            passages, seen = results.texts[seen:], seen + self.top
+            passages, documents, seen = results.texts[seen:], list(results.ids[seen:]), seen + self.top
             paid.append(results)
             following = ""
             if self.filter_prompt is not None:
@@ -246,41 +269,64 @@ class Listening(Loop):
             (reply,) = yield Ask(prompt, self.max_tokens, logprobs=logprobs, engine=self.check_engine)
             paid.append(reply)
             verdict = verdict_of(reply.text)
-            columns = {"confidence": confidence_of(reply, self.confidence), "evidence": "\n\n".join(evidence) or None}
-            rows.append(claim.log_row(number, verdict, paid, matches_error=matches, **columns))
+            columns: dict[str, Any] = {
+                "confidence": confidence_of(reply, self.confidence),
+                "evidence": "\n\n".join(evidence) or None,
+            }
+            columns |= {"documents": documents} if results.ids else {}
+            rows.append(claim.log_row(number, verdict, paid, **gold, **columns))
             if verdict != NOT_ENOUGH:
                 break
             paid, query, seen = [], following or query, 0 if following else seen
         return rows
 
-    def _matches_error(self, example: Example, claim: str) -> Steps:
+    def _matches_error(self, heard: _HeardText, claim: str) -> Steps:
         """Whether a claim names the error of its text; None where that is not known."""
-        error = example.fields.get("error", "")
+        example = heard.example
+        error = self._sentence_of_error(heard) if self.match == SENTENCE else example.fields.get("error", "")
         if not error:
             return False if example.fields.get("gold_error", "").lower() == "false" else None
-        if self.match == EQUAL:
-            mine, real = text_forms(pl.Series([claim.strip(), error.strip()]))
-            return bool(mine == real)
+        if self.match in (EQUAL, SENTENCE):
+            mine, real = _forms([claim, error])
+            return mine == real
         if self.match == PROMPT:
             (reply,) = yield Ask(example.prompt(str(self.match_prompt), claim=claim), self.max_tokens)
             return bool(_YES.match(reply.text))
         scores = yield Score(((claim, error), (error, claim)), str(self.meaning))
         return ENTAILS in scores.values
 
+    @staticmethod
+    def _sentence_of_error(heard: _HeardText) -> str:
+        """The sentence in which the word stands that first shows the error; empty where that is not known."""
+        place = heard.example.fields.get("gold_position", "")
+        return heard.whole.sentence(heard.whole.sentence_of(int(place))) if place else ""
+
     def on_texts(self, texts: Sequence[str]) -> Self:
-        return replace(self, positions=most_positions(texts, self.every))
+        words = max((len(text.split()) for text in texts), default=0)
+        return replace(self, positions=most_positions(texts, self.every), words=words)
 
     @property
     def most_repeated_tokens(self) -> int:
         """The tokens that a prompt repeats at most: of all claims, or of what the filter kept for one."""
-        return self.max_tokens * max(self.claims + self.revisions, self.max_rounds)
+        return self.max_tokens * max(self._most_claims + self.revisions, self.max_rounds)
+
+    @property
+    def _most_claims(self) -> int:
+        """The most claims that are extracted from a text."""
+        limit = self.positions if self.extract == SENTENCES else self.words + MORE_CLAIMS
+        return limit if self.claims is None else min(self.claims, limit)
 
     @property
     def most_requests(self) -> int:
         rounds = self.max_rounds * (2 + (self.filter_prompt is not None)) + 2
-        checked = self.claims + (self.revisions if self.revise_prompt is not None else 0)
+        checked = self._most_claims + (self.revisions if self.revise_prompt is not None else 0)
         return self.positions + checked * (rounds + (self.match != EQUAL))
 
     @property
     def most_traces(self) -> int:
         return 0
+
+
+def _forms(texts: Sequence[str]) -> list[str]:
+    """The normal form of some texts, in which those of the same words are equal."""
+    return text_forms(pl.Series([one.strip() for one in texts], dtype=pl.String)).to_list()

@@ -33,6 +33,8 @@ class Loop(Checked, ABC):
     """Whether each trace goes on from the one before it, so that they have one order."""
     table: ClassVar[str] = "traces"
     """The table of the log that its rows are of."""
+    unfolds: ClassVar[bool] = False
+    """Whether it hears texts word by word, so that the log needs the `length` of each."""
     prompt_fields: ClassVar[PromptFields] = ()
     """What its prompts may name beside the columns of examples: all of them, or by setting."""
 

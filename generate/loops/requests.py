@@ -190,7 +190,7 @@ class RefusedError(Exception):
 class Example:
     """What a loop sees of its example. fields: the columns, as prompts show them; seed: an integer of 31 bits for
     numbers that it draws; traces, rounds: rows of the log that is added to (`generate --on`), of the pools that the
-    loop's `of` names; gold_documents: of the example.
+    loop's `of` names; gold_documents: of the example; claim_labels: of its claims, where these are annotated.
     """
 
     name: str
@@ -200,6 +200,7 @@ class Example:
     traces: tuple[Mapping[str, Any], ...] = ()
     rounds: tuple[Mapping[str, Any], ...] = ()
     gold_documents: tuple[str, ...] = ()
+    claim_labels: Mapping[str, str] = field(default_factory=dict)
 
     def prompt(self, file: str, **fields: str) -> Prompt:
         """The prompt that a prompt file makes of the example, with these further fields."""

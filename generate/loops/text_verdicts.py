@@ -41,6 +41,7 @@ class TextVerdicts(Loop):
     positions: int = setting(MOST_POSITIONS, key=False, identity=False)  # of a text, at most
 
     kind = "verdict"
+    unfolds = True
     most_repeated_tokens: ClassVar[int] = 0  # no prompt holds what another one was answered
     prompt_fields: ClassVar[PromptFields] = {"prompt": ("revealed", "passages"), "query_prompt": ("claim",)}
 

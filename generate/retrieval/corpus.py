@@ -68,18 +68,19 @@ class Corpus:
         return self.encoder.passage_vectors(_indexed_texts(self.passages).to_list(), self.folder)
 
     def search(self, query: str, top: int) -> tuple[tuple[str, ...], tuple[float, ...], tuple[str, ...]]:
-        """The passages, at most `top`, best first: ids, scores, texts. By BM25 those that share a word with a query."""
+        """The passages, at most `top`, best first: ids, scores, and texts as `title: text`. By BM25 those that share a
+        word with a query.
+        """
         if self.encoder is None:
             places, scores = best_by_words(self._word_index, query, top)
         else:
             places, scores = self.encoder.best_passages(self._passage_vectors, query, top)
         rows = self.passages[places]
-        return tuple(rows["id"]), tuple(scores.tolist()), tuple(rows["text"])
+        return tuple(rows["id"]), tuple(scores.tolist()), _titled_texts(rows)
 
     def texts(self, names: Sequence[str]) -> tuple[str, ...]:
         """The passages of some ids, as `title: text`. UnknownError where it has none of that id."""
-        rows = self.passages[[self._place(name) for name in names]]
-        return tuple(f"{title}: {text}" if title else text for title, text in rows.select("title", "text").iter_rows())
+        return _titled_texts(self.passages[[self._place(name) for name in names]])
 
     def neighbours(self, names: Sequence[str], top: int) -> tuple[tuple[str, ...], ...]:
         """The ids of at most `top` passages that are nearest to each of some, nearest first."""
@@ -169,6 +170,11 @@ def _build_corpus(
         save_words(words, unfinished / WORDS)
         (unfinished / RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
     return record
+
+
+def _titled_texts(passages: pl.DataFrame) -> tuple[str, ...]:
+    columns = passages.select("title", "text")
+    return tuple(f"{title}: {text}" if title else text for title, text in columns.iter_rows())
 
 
 def _indexed_texts(passages: pl.DataFrame) -> pl.Series:

@@ -11,7 +11,7 @@ must not hold the answer to its own question.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -141,12 +141,15 @@ ATTEMPT_FIELDS = ("attempt", "answer", "prompt", "reasoning")
 
 @dataclass(frozen=True)
 class PreparedExample:
-    """One example with the fields of its prompts, its further columns in the log, and its gold documents."""
+    """One example with the fields of its prompts, its further columns in the log, its gold documents, and the labels of
+    its claims (the columns `claims` and `claim_labels`).
+    """
 
     example_id: str
     fields: dict[str, str]
     columns: dict[str, Any]
     gold_documents: tuple[str, ...] = ()
+    claim_labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -188,8 +191,9 @@ class Context:
                 texts["examples"] = _few_shot_text(places, pool, rule)
                 more["few_shot"] = [pool.ids[place] for place in places]
         golds = [tuple(row.get("gold_documents") or ()) for row in listed]
+        labels = [_claim_labels(row) for row in listed]
         ids = [row["example_id"] for row in listed]
-        return [PreparedExample(*parts) for parts in zip(ids, fields, columns, golds, strict=True)]
+        return [PreparedExample(*parts) for parts in zip(ids, fields, columns, golds, labels, strict=True)]
 
     def longest_examples(self, rows: pl.DataFrame) -> list[PreparedExample]:
         """The examples with the longest passages and few-shot examples there are: no prompt is longer."""
@@ -221,6 +225,17 @@ class Context:
                 "evidence_similarity": list(chosen.similarities),
                 "evidence_relaxed": chosen.relaxed,
             }
+
+
+def _claim_labels(row: Mapping[str, Any]) -> dict[str, str]:
+    """The label of each claim that is annotated. ConflictError where claims and labels differ in number."""
+    claims, labels = (row.get(name) or [] for name in ("claims", "claim_labels"))
+    if labels and len(labels) != len(claims):
+        raise ConflictError(
+            f"example `{row['example_id']}` has {len(claims)} `claims` and {len(labels)} `claim_labels`: give each its"
+            " label, null where it has none"
+        )
+    return {claim: label for claim, label in zip(claims, labels, strict=False) if label is not None}
 
 
 def _check_prompts(recipe: Recipe, columns: Sequence[str]) -> None:

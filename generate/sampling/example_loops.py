@@ -266,6 +266,7 @@ class ExampleLoops:
             seed_of(recipe.seed, prepared.example_id, step.pool, 0),
             lambda file, fields: recipe.template(file).render(fields),
             gold_documents=prepared.gold_documents,
+            claim_labels=prepared.claim_labels,
             **{table: tuple(row for row in example.logged.get(table, ()) if row["pool"] in step.of) for table in READ},
         )
         strand = _RunningLoop(example, iter(()), step=step, pool=step.pool)  # type: ignore[arg-type]
@@ -311,7 +312,7 @@ class ExampleLoops:
         except StopIteration as end:
             self._return_value(strand, end.value, due)
         except RefusedError:
-            self._return_value(strand, None, due)
+            self._end_early(strand, due)
         except (Exception, SystemExit) as error:
             if strand.step is None or ends_by_signal(error):
                 raise
@@ -333,12 +334,18 @@ class ExampleLoops:
         known = strand.example.known.pop(place, None)
         strand.loop = (None for _ in ())  # what it still waits for comes to nothing
         if (known is not None and known.cause == FAULT) or self.final:
-            self._return_value(strand, None, due)
+            self._end_early(strand, due)
             return
         line = _one_line_error(strand, error)
         if not self.forgiving or type(line) not in ABANDONED:
             raise line from None
         due.events.append(Answered(strand.example.name, *place, str(line), 0.0, None, FAULT))
+        self._end_early(strand, due)
+
+    def _end_early(self, strand: _RunningLoop, due: _NextWork) -> None:
+        """Ends a loop that lacks an answer. It leaves no checks: half of them would tell that the rest holds."""
+        if strand.above is None and strand.step is not None and getattr(strand.step.loop, "table", None) == "checks":
+            strand.rows.clear()
         self._return_value(strand, None, due)
 
     def _return_value(self, strand: _RunningLoop, value: Any, due: _NextWork) -> None:

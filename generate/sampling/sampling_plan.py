@@ -65,6 +65,8 @@ def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None
             raise RequiredError(f"`loop.{step.pool}.of` reads pools of a log: name that log as `--on`")
     rows, notes = _load_examples(recipe.data, recipe.resolve_path)
     rows = _with_reference(rows, recipe.answers)
+    if any(getattr(one.loop, "unfolds", getattr(one.loop, "table", None) == "checks") for one in recipe.loop):
+        rows = _with_length(rows)
     _check_examples(rows, recipe.data)
     identity = dict(recipe.identity())
     pool = None
@@ -163,6 +165,12 @@ def _with_reference(rows: pl.DataFrame, answers: AnswerSettings) -> pl.DataFrame
         label_space = pl.col("labels").fill_null(labels) if "labels" in rows.columns else labels
         rows = rows.with_columns(label_space.alias("labels"))
     return rows
+
+
+def _with_length(rows: pl.DataFrame) -> pl.DataFrame:
+    """The examples with the words of their texts as `length`, where that is missing."""
+    words = pl.Series("length", [len(text.split()) for text in rows["question"]], pl.Int32)
+    return rows.with_columns(rows["length"].fill_null(words) if "length" in rows.columns else words)
 
 
 def _with_golds(rows: pl.DataFrame, answers: AnswerSettings) -> pl.DataFrame:

@@ -25,8 +25,9 @@ from toolkit.settings import setting
 class InventedTexts(Difficulty):
     """Difficulty: a world of about so many `people`, drawn by the seed `world`.
 
-    Columns: `gold_error`, `gold_position`, `error` (the wrong claim, understood without its text), `claims` (all of
-    them), `hops`: facts that the wrong claim needs, of a text without one the most that any of its claims needs.
+    Columns: `gold_error`, `gold_position`, `length`, `error` (the wrong claim, understood without its text), `claims`
+    (all of them) with their `claim_labels`, `hops`: facts that the wrong claim needs, of a text without one the most
+    that any of its claims needs.
     """
 
     world: int = setting(0, low=0)
@@ -45,8 +46,9 @@ class InventedTexts(Difficulty):
             return None
         error = text.error
         extra: dict[str, str | int | list[str] | None] = {
-            "gold_error": flawed, "gold_position": text.gold_position,
+            "gold_error": flawed, "gold_position": text.gold_position, "length": len(text.text.split()),
             "error": None if error is None else error.statement, "claims": [one.statement for one in text.claims],
+            "claim_labels": [SUPPORTED if one.holds else REFUTED for one in text.claims],
             "hops": max(len(one.hops) for one in text.claims) if error is None else len(error.hops),
         }  # fmt: skip
         facts = sorted(f"{one.hops[0].fact[0].name} {[hop.fact[1] for hop in one.hops]}" for one in text.claims)

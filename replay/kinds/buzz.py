@@ -138,6 +138,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
     to_end: bool = False
     on_missing: str = setting("partial", choices=("partial", "use_available"))
     sees_verdicts: bool = setting(True, key=False)  # whether extractor and revisor may have been shown verdicts
+    logged_claims: int | None = setting(None, key=False)  # of a text, from which on its run extracted no more
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -169,7 +170,8 @@ class Buzz(Policy, kind="buzz", table=TABLE):
                             f"pool `{pool}` of `{TABLE}` has rows of the stream without `{column}`, which `max_claims` "
                             "reads"
                         )
-        return self.filled(pool=pool, sees_verdicts=contents.pool_setting(pool, "sees") != "claims")
+        sees, claims = (contents.pool_setting(pool, key) for key in ("sees", "claims"))
+        return self.filled(pool=pool, sees_verdicts=sees != "claims", logged_claims=claims)
 
     def needs(self, contents: Contents) -> Needs:
         columns = ["stage", "position", "verdict", "confidence", "matches_error", "gold_verdict"]
@@ -351,20 +353,25 @@ class Buzz(Policy, kind="buzz", table=TABLE):
     def _lacks_stream_claims(self, way: ClaimWalk, cap: np.ndarray) -> np.ndarray:
         """Whether (E,) the stream, or a unit of it, ends below its cap without saying that there is no more."""
         checks, claims = way.checks, way.checks.claims
-        if self.max_claims is None:
-            return np.zeros(checks.examples, bool)
-        stream = claims.stage == STREAM
         by_unit = isinstance(self.max_claims, ClaimCap)
+        limit = self.max_claims if isinstance(self.max_claims, int) else np.inf
+        most = np.inf if self.logged_claims is None else self.logged_claims
+        stream = claims.stage == STREAM
+        cut = (checks.count_by_example(stream & claims.named) >= most) & (limit > most) & ~way.buzzes_in_stream
+        if self.max_claims is None:
+            return cut
         group = checks.unit_number_of_claim if by_unit else claims.example
         size = int(group.max(initial=-1)) + 1 if by_unit else checks.examples
         named = np.bincount(group[stream & claims.named], minlength=size)
-        says = np.bincount(group[stream & ~claims.named], minlength=size) > 0
+        final = np.full(size, -1)
+        final[group[stream]] = np.flatnonzero(stream)
+        says = ~np.append(claims.named, True)[final]  # a unit without a row says nothing
         if not by_unit:
-            return (named < float(self.max_claims)) & ~says & ~way.buzzes_in_stream  # type: ignore[arg-type]
+            return cut | ((named < limit) & ~says & ~way.buzzes_in_stream)
         end = np.zeros(size, np.int64)
         np.maximum.at(end, group, way.logged_end_times)
         few = stream & (named[group] < cap) & ~says[group] & (end[group] < way.buzz_time[claims.example])
-        return checks.count_by_example(few) > 0
+        return cut | (checks.count_by_example(few) > 0)
 
     def _lacks_revision_claims(self, way: ClaimWalk, last: np.ndarray, reached: np.ndarray) -> np.ndarray:
         checks, claims = way.checks, way.checks.claims

@@ -53,6 +53,14 @@ def plain_bm25(texts: list[str], query: str) -> list[float]:
     return scores
 
 
+def test_what_a_search_gives_reads_as_the_passages_of_its_ids(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"id": ["a", "b"], "title": ["Ada Reed", ""], "text": ["Born in 1867.", "Born in Rome."]})
+    corpus = corpus_of(tmp_path, rows)
+    ids, _, texts = corpus.search("reed born", 2)
+    assert dict(zip(ids, texts, strict=True)) == {"a": "Ada Reed: Born in 1867.", "b": "Born in Rome."}
+    assert texts == corpus.texts(ids)
+
+
 def test_a_search_is_bm25_with_ties_to_the_earlier_passage(tmp_path: Path) -> None:
     rows = passages(60)
     corpus = corpus_of(tmp_path, rows)
@@ -64,7 +72,7 @@ def test_a_search_is_bm25_with_ties_to_the_earlier_passage(tmp_path: Path) -> No
             ids, values, found = corpus.search(query, top)
             assert ids == tuple(f"p{i}" for i in order[:top])
             assert values == pytest.approx([scores[i] for i in order[:top]], rel=1e-5)
-            assert found == tuple(rows["text"][i] for i in order[:top])
+            assert found == tuple(f"{rows['title'][i]}: {rows['text'][i]}" for i in order[:top])
     assert corpus.search("nothing here", 5) == ((), (), ())
     assert corpus.search("", 5) == ((), (), ())
 

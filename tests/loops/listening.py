@@ -135,7 +135,7 @@ class Plain:
     """The loop written plainly, for one text."""
 
     def __init__(self, text: str, error: str | None, has_error: bool, **keys: Any):
-        self.keys = {"every": "sentences", "claims": 100, "max_rounds": 4, "revisions": 4, "top": 5, "sees": "claims",
+        self.keys = {"every": "sentences", "claims": None, "max_rounds": 4, "revisions": 4, "top": 5, "sees": "claims",
                      "confidence": "token", "match": "equal", "extract": "model", "one_shot": False} | keys  # fmt: skip
         self.text, self.error, self.has_error = text, error, has_error
         self.claims: list[str] = []
@@ -179,15 +179,19 @@ class Plain:
                         batch.append((sentence, 0))
                     batch.append(("", 0))
                     break
-                if len(self.claims) >= self.keys["claims"]:
+                limit = self.keys["claims"] or 1_000
+                if len(self.claims) >= limit:
                     break
                 begun = " ".join(words[first:place])
                 reply = self.ask(f"Extract {self.text[: spans[place - 1]]} | {begun} | {self.shown()}")
                 some = self.parsed(reply)
-                some = some[: self.keys["claims"] - len(self.claims)] if self.keys["one_shot"] else some[:1]
+                some = some if self.keys["one_shot"] else some[:1]
                 new = [one for i, one in enumerate(some) if one not in self.claims and one not in some[:i]]
-                batch += [(one, 1 if i == 0 else 0) for i, one in enumerate(new)]
-                self.claims += new
+                room = limit - len(self.claims)
+                batch += [(one, 1 if i == 0 else 0) for i, one in enumerate(new[:room])]
+                self.claims += new[:room]
+                if len(new) > room:
+                    break
                 if self.keys["one_shot"] or not new:
                     batch.append(("", 0 if new else 1))
                     break

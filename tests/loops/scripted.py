@@ -278,4 +278,4 @@ class Plain:
                 value += idf * count * 2.5 / (count + 1.5 * (0.25 + 0.75 * len(words) / mean))
             values.append(value)
         order = sorted(range(9), key=lambda i: -values[i])[:3]
-        return [f"{i} and {i + 1} are {2 * i + 1}" for i in order if values[i] > 0]
+        return [f"the {i}: {i} and {i + 1} are {2 * i + 1}" for i in order if values[i] > 0]

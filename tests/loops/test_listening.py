@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import replay
-from generate.engines.base import Call
+from generate.engines.base import Call, Completion
 from generate.loops.unfolding import UnfoldingText, count_names
 from generate.loops.verdicts import claims_of, confidence_of, stated_confidence, verdict_of
 from generate.recipes.recipe import EngineSettings, load_recipe
@@ -20,8 +20,9 @@ from generate.sampling.live import LiveText, listen, listening_step
 from replay.kinds.buzz import Buzz
 from tests.errors import refuses
 from tests.loops.listening import Plain, Scripted, checks_of, go, say, write_listening
-from tests.loops.scripted import check_kills
+from tests.loops.scripted import check_kills, run_scripted
 from thinkback.commands.listen import listen as command
+from toolkit.errors import ThinkbackError
 from toolkit.log import collect, validate_log
 
 FILES = {"query_prompt": "query.txt", "filter_prompt": "filter.txt", "revise_prompt": "revise.txt"}
@@ -60,7 +61,8 @@ def test_checks_are_those_of_a_plain_loop(name: str, tmp_path: Path) -> None:
     asked = [call for engine in engines for call in engine.calls if not str(call.prompt).startswith("Match")]
     assert frame["prompt_tokens"].sum() == sum(len(str(call.prompt).split()) for call in asked)
     sees = keys.get("sees", "claims")
-    assert log.manifest.pools["heard"] == {"sees": sees, "match": keys.get("match", "equal")}
+    limit = {"claims": keys["claims"]} if "claims" in keys else {}
+    assert log.manifest.pools["heard"] == {"sees": sees, "match": keys.get("match", "equal")} | limit
 
 
 def test_the_runs_above_meet_what_they_are_to_meet(tmp_path: Path) -> None:
@@ -85,9 +87,88 @@ def test_a_refused_check_ends_its_text_and_is_counted(tmp_path: Path) -> None:
     log = go(recipe, tmp_path / "log", fail=frozenset({key}))
     left = checks_of(log).sort("example_id", *ORDER)
     others = pl.col("example_id") != "t0"
-    assert left.filter(others).equals(whole.filter(others))
-    assert left.filter(~others).height < whole.filter(~others).height
+    assert left.equals(whole.filter(others))
     assert log.manifest.source["left_out"] == {"400": 1}
+
+
+def test_a_text_is_partial_whichever_of_its_requests_is_refused(tmp_path: Path) -> None:
+    """Half of its checks would tell that the rest holds."""
+    recipe = write_listening(tmp_path, 1, ["The river is gold. A ship.", "Moon over the hill."], **KEYS["all prompts"])
+    engines: list = []
+    go(recipe, tmp_path / "whole", engines=engines)
+    kinds: dict[str, str] = {str(one.prompt).split()[0]: one.key for one in engines[0].calls if "t0/" in one.key}
+    assert set(kinds) >= {"Extract", "Query", "Filter", "Check"}
+    for kind, key in kinds.items():
+        log = go(recipe, tmp_path / kind, fail=frozenset({key}))
+        outcomes = replay.run(log, [Buzz(name="buzz")], resamples=20).outcomes.collect()
+        assert outcomes["example_id"].to_list() == ["t1"], kind
+
+
+def test_a_text_that_reaches_a_number_of_claims_is_partial_beyond_it(tmp_path: Path) -> None:
+    log = go(write_listening(tmp_path, 5, claims=2, max_rounds=1, **FILES), tmp_path / "log")
+    named = checks_of(log).filter(stage="stream", round=0).filter(pl.col("verdict") != "none")["example_id"]
+    counts = {f"t{i}": (named == f"t{i}").sum() for i in range(4)}
+    assert set(counts.values()) >= {1, 2}
+    short = sorted(name for name, count in counts.items() if count < 2)
+    policies = [Buzz(name="all", confidence=1.0), Buzz(name="two", confidence=1.0, max_claims=2),
+                Buzz(name="three", confidence=1.0, max_claims=3)]  # fmt: skip
+    for policy, wanted in zip(policies, (short, sorted(counts), short), strict=True):
+        outcomes = replay.run(log, [policy], resamples=20).outcomes.collect()
+        assert sorted(outcomes["example_id"]) == wanted, policy.name
+
+
+def test_an_extractor_that_does_not_end_is_one_line(tmp_path: Path) -> None:
+    class Endless(Scripted):
+        def reply(self, call: Call, seed: int, temperature: float) -> Completion:
+            text = f"claim {len(str(call.prompt))}" if str(call.prompt).startswith("Extract") else "Correct"
+            return replace(say("Check"), text=text)
+
+    recipe = write_listening(tmp_path, 1, ["One two three."])
+    with refuses("limit", "23 claims of 3 words"):
+        run_scripted(Endless, recipe, tmp_path / "log")
+    log = run_scripted(
+        Endless, write_listening(tmp_path / "few", 1, ["One two three."], claims=4), tmp_path / "few log"
+    )
+    assert checks_of(log)["claim"].n_unique() == 4
+
+
+def test_a_reply_that_is_cut_does_not_say_that_there_is_no_more(tmp_path: Path) -> None:
+    class Cut(Scripted):
+        def reply(self, call: Call, seed: int, temperature: float) -> Completion:
+            first = str(call.prompt).startswith("Extract")
+            text = "One is two\nThree is fo" if first else "Correct"
+            return replace(say("Check"), text=text, finish_reason="length" if first else "stop")
+
+    recipe = write_listening(tmp_path, 1, ["One two. Three four."], every="end", one_shot=True)
+    log = run_scripted(Cut, recipe, tmp_path / "log")
+    assert set(checks_of(log)["verdict"]) == {"supported"}
+    assert replay.run(log, [Buzz(name="two", max_claims=2)], resamples=20).outcomes.collect().height == 1
+    with pytest.raises(ThinkbackError):
+        replay.run(log, [Buzz(name="three", max_claims=3)], resamples=20)
+
+
+def test_a_log_has_what_its_examples_say_of_texts_and_claims(tmp_path: Path) -> None:
+    """The words of a text are its length; a claim has the label of the one of its words that the text holds."""
+    recipe = write_listening(tmp_path, 1, ["The ship is gold. A king of stone.", "One two  three"],
+                             extract="sentences", match="sentence")  # fmt: skip
+    rows = pl.read_ndjson(tmp_path / "examples.jsonl").with_columns(
+        gold_position=pl.Series([None, 2]), length=pl.Series([None, 3]),
+        claims=pl.Series([["A king of stone", "the ship is gold!"], ["One two three"]]),
+        claim_labels=pl.Series([["refuted", "supported"], [None]]),
+    )  # fmt: skip
+    rows.write_ndjson(tmp_path / "examples.jsonl")
+    log = go(recipe, tmp_path / "log")
+    assert validate_log(log).ok
+    assert sorted(collect(log.scan("examples", ["example_id", "length"])).rows()) == [("t0", 8), ("t1", 3)]
+    claims = checks_of(log).filter(round=0).filter(pl.col("verdict") != "none").sort("example_id", "claim")
+    assert claims.select("claim_text", "gold_verdict", "matches_error").rows() == [
+        ("The ship is gold.", "supported", False), ("A king of stone.", "refuted", False),
+        ("One two three", None, True),
+    ]  # fmt: skip
+    wrong = write_listening(tmp_path / "wrong", 1, ["One. Two."], claims=2)
+    rows.head(1).with_columns(claims=pl.Series([["one"]])).write_ndjson(wrong.parent / "examples.jsonl")
+    with refuses("conflict", "`claim_labels`"):
+        go(wrong, tmp_path / "wrong log")
 
 
 LONG = " ".join(["gold", "ship"] * 5_000)
@@ -215,7 +296,7 @@ def test_claims_of_replies() -> None:
 @pytest.mark.parametrize(
     ("keys", "code", "name"),
     [({"extract": "sentences", "every": 3}, "conflict", "`every`"), ({"match": "entailment"}, "required", "`meaning`"),
-     ({"match": "prompt"}, "required", "`match_prompt`"),
+     ({"match": "prompt"}, "required", "`match_prompt`"), ({"match": "sentence"}, "conflict", "`extract`"),
      ({"every": "never"}, "invalid", "every"), ({"every": 0}, "invalid", "every"), ({"sees": "x"}, "unknown", "sees")],
 )  # fmt: skip
 def test_settings_that_do_not_fit(keys: dict[str, Any], code: str, name: str, tmp_path: Path) -> None:

@@ -125,11 +125,11 @@ def _short(
             mine = [row for row in stream if row["unit"] == unit]
             names = {row["claim"] for row in mine if row["verdict"] != "none"}
             ends = max(ordered.index(row) for row in mine)
-            if len(names) < cap_of_unit(cap, mine[0]) and all(row["verdict"] != "none" for row in mine) and ends < at:
+            if len(names) < cap_of_unit(cap, mine[0]) and not ends_with_none(mine) and ends < at:
                 few = True
     elif cap is not None and not (act is not None and act["stage"] == "stream"):
         names = {row["claim"] for row in stream if row["verdict"] != "none"}
-        few = len(names) < cap and all(row["verdict"] != "none" for row in stream)
+        few = len(names) < cap and not ends_with_none(stream)
     if policy.get("revisions") is not None and reached and act is None:
         revision = [row for row in rows if row["stage"] == "revision"]
         names = {row["claim"] for row in revision if row["verdict"] != "none"}
@@ -141,6 +141,11 @@ def _short(
             final = verdicts.get(number)
             other = other or final != mine[-1]["verdict"] or (final == "refuted" and number not in counted)
     return claim, few, other and reached and sees != "claims"
+
+
+def ends_with_none(rows: Sequence[Row]) -> bool:
+    """Whether the last claim of some rows says that there is no further one."""
+    return bool(rows) and max(rows, key=lambda row: row["claim"])["verdict"] == "none"
 
 
 def measured(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from generate.recipes.prompting import read_template
+from generate.recipes.toml_file import read_toml
 from generate.tasks import (
     PROMPTS,
     Algebra,
@@ -100,6 +102,15 @@ def test_shipped_recipes_read_and_their_questions_suffice() -> None:
         if recipe.start is None:  # else it goes on with solutions alone
             assert set(recipe.phases[-1].mixture) == set(PROMPTS)
             assert recipe.phases[-1].attempts is not None  # verdicts come from the model's own samples
+
+
+def test_the_header_of_a_recipe_names_every_training_that_its_models_need() -> None:
+    text, models = read_toml("world-listening")[1].read_text(encoding="utf-8"), set[str]()
+    for name, folder in re.findall(r"thinkback train (\S+) --out (\S+)", text):
+        start = load_training_recipe(name).start
+        assert start is None or str(start) in models, name
+        models.add(folder)
+    assert set(re.findall(r'^model = "(.+)"', text, re.MULTILINE)) <= models
 
 
 GOOD = '[task]\nname = "algebra_linear_1d"\n[[phase]]\ntokens = 10\n'

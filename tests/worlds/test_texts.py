@@ -99,6 +99,9 @@ def test_texts_with_and_without_an_error_take_turns_in_each_split() -> None:
         assert row["gold"] == ("refuted" if row["gold_error"] else "supported")
         assert (row["error"] in row["claims"]) if row["gold_error"] else row["error"] is None
         assert (row["gold_position"] is None) != row["gold_error"]
+        assert row["length"] == len(row["question"].split())
+        labels = ["refuted" if claim == row["error"] else "supported" for claim in row["claims"]]
+        assert row["claim_labels"] == labels
     assert frame["canonical"].n_unique() == frame.height
     assert [one.question for one in first_questions(InventedTexts(people=120), "dev", 6, 1)] == frame["question"][
         :6

@@ -94,8 +94,8 @@ SCHEMAS: dict[str, tuple[LogColumn, ...]] = {
     "checks": _columns(
         {"example_id": STR, "pool": STR, "claim": I32, "round": I32},
         "stage:str position:i32 verdict:str queries:i32",
-        "confidence:f64 matches_error:bool gold_verdict:str claim_text:str evidence:str unit:i32 unit_words:i32 "
-        f"unit_entities:i32 calls:i32 {_TOKENS} {_SECONDS}",
+        "confidence:f64 matches_error:bool gold_verdict:str claim_text:str evidence:str documents:[str] unit:i32 "
+        f"unit_words:i32 unit_entities:i32 calls:i32 {_TOKENS} {_SECONDS}",
     ),
 }
 
