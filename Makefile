@@ -16,6 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ENGINES := .venv-engines
 ENGINES_PIP := $(ENGINES)/bin/python -m pip --disable-pip-version-check --quiet
 FORMATS := .venv-formats
+CLUSTER := .venv-cluster
 BUILDING := .venv-build
 FRESH := $(FORMATS)/files
 # What belongs to each other's GPU build and breaks the import of vLLM's CPU build.
@@ -36,7 +37,7 @@ SEED ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-engines test-formats fuzz lint types docs options sentences readme notebooks pictures screenshots dist install install-dev clean
+.PHONY: help demo test test-slow test-engines test-formats test-cluster fuzz lint types docs options sentences readme notebooks pictures screenshots dist install install-dev clean
 
 help:
 	@echo "make demo          replay the shipped policies on the shipped log and print the ranked table"
@@ -44,6 +45,7 @@ help:
 	@echo "make test-slow     the tests that take minutes"
 	@echo "make test-engines  vLLM beside the other engines, in an environment of its own"
 	@echo "make test-formats  Inspect and lm-eval write their own files, in environments of their own, which are imported"
+	@echo "make test-cluster  Ray's workers on this machine, of which one is killed, in an environment of its own"
 	@echo "make fuzz          damaged logs and files, hostile texts and signals for SECONDS=600, drawn from SEED=1"
 	@echo "make docs          build the manual into site/"
 	@echo "make sentences     write tests/sentences.txt, every sentence of the program, whose diff is what changed in words"
@@ -83,6 +85,11 @@ $(FORMATS)/lm-eval/installed: REQUIRED := $(LM_EVAL)
 $(FORMATS)/%/installed: Makefile
 	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/python -m pip --disable-pip-version-check --quiet install $(REQUIRED)
+	@touch $@
+
+$(CLUSTER)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear $(CLUSTER)
+	$(CLUSTER)/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt $(EDITABLE) -e '.[ray,test]'
 	@touch $@
 
 install: $(VENV)/installed
@@ -129,6 +136,9 @@ test-formats: $(VENV)/installed-dev $(FORMATS)/inspect/installed $(FORMATS)/lm-e
 	HF_HUB_OFFLINE=1 HF_DATASETS_CACHE=$(FRESH)/cache $(FORMATS)/lm-eval/bin/python tests/formats/write_lm_eval.py $(FRESH)/lm-eval
 	THINKBACK_FORMATS=$(FRESH) $(BIN)/python -m pytest tests/formats/test_formats.py
 
+test-cluster: $(CLUSTER)/installed
+	THINKBACK_RAY=required RAY_USAGE_STATS_ENABLED=0 $(CLUSTER)/bin/python -m pytest tests/workers/test_ray.py
+
 fuzz: $(VENV)/installed-dev
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED) --jobs $(JOBS)
 
@@ -169,5 +179,5 @@ dist: $(BUILDING)/installed
 	rm -rf build
 
 clean:
-	rm -rf $(VENV) $(ENGINES) $(FORMATS) $(BUILDING) .demo .fuzz site build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(ENGINES) $(FORMATS) $(CLUSTER) $(BUILDING) .demo .fuzz site build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -17,7 +17,8 @@ from coverage_designs import DATASETS, LOG, Design
 
 from replay import Sample
 from replay.data.contents import open_with_contents
-from replay.runs.passes.passes import correctness_of_policies, evaluators_by_block
+from replay.runs.passes.passes import correctness_of_policies
+from replay.runs.passes.ranges import over_evaluators
 from toolkit.log import collect
 from toolkit.stats import Settings, paired_interval
 from toolkit.stats.limits.planning import difference_variance
@@ -74,8 +75,9 @@ def votes(dataset: str, many: int, few: int, over_all: bool) -> Population:
         policies.append(vote.filled(name=f"{k} over all", expected=True))
         policies += [vote.filled(name=f"{k} {seed}", orders=1, seed=seed) for seed in range(ORDERS)]
     rows = examples.filter(dataset=dataset).sort("example_id")
-    parts = evaluators_by_block(log, contents, [one.resolve(contents) for one in policies], rows, "votes")
-    first, second = np.split(np.concatenate([correctness_of_policies(on) for on in parts], axis=1), 2)
+    resolved = [one.resolve(contents) for one in policies]
+    parts = over_evaluators(log, contents, resolved, rows, correctness_of_policies, "votes")
+    first, second = np.split(np.concatenate(parts, axis=1), 2)
     mean, *single = first - second
     return Population(mean, mean[:, None] if over_all else np.stack(single, axis=1))
 

@@ -17,7 +17,8 @@ from coverage_designs import DATASETS, LOG, Array, Design, block
 
 from replay import Sample
 from replay.data.contents import open_with_contents
-from replay.runs.passes.passes import correctness_of_policies, evaluators_by_block
+from replay.runs.passes.passes import correctness_of_policies
+from replay.runs.passes.ranges import over_evaluators
 from replay.runs.saved.promise import MetricLimit, PromiseTests
 from toolkit.columns import COLUMNS
 from toolkit.log import collect
@@ -41,8 +42,7 @@ def voted(dataset: str) -> Array:
     ]
     examples = collect(log.scan("examples", ["example_id", "labels", "gold", "cluster", "dataset"]), log)
     rows = examples.filter(dataset=dataset).sort("example_id")
-    parts = evaluators_by_block(log, contents, policies, rows, "votes")
-    return np.concatenate([correctness_of_policies(on) for on in parts], axis=1)
+    return np.concatenate(over_evaluators(log, contents, policies, rows, correctness_of_policies, "votes"), axis=1)
 
 
 def worse(policies: int, margin: float) -> Draw:

@@ -10,6 +10,7 @@ settings, or for other signals, is neither used nor touched.
 from __future__ import annotations
 
 import contextlib
+import pickle
 import shutil
 import time
 from collections import Counter
@@ -35,10 +36,13 @@ from generate.journal.database import BEGUN, Journal
 from generate.journal.events import Answered, BlockDone, Incomplete, Recounted, SignalEvent, Skipped, Unreadable
 from generate.passes.embedding import Embedder
 from generate.signals.signal import Additions, BlockRows, TraceSignal, UnreadableError, Worker, WorkerInput
-from generate.traces.block import TraceBlock, choice_group, trace_blocks
-from toolkit.errors import MismatchError, ThinkbackError
+from generate.traces.block import TraceBlock, choice_group, read_block, trace_blocks, wanted_by_block
+from toolkit.errors import MismatchError, ThinkbackError, UnsuitableError, argument, listed
 from toolkit.log import ADDING, Log, LogWriter, collect, extend_log, open_log
 from toolkit.progress import Advance, no_progress
+from toolkit.workers.chosen import CHOSEN
+from toolkit.workers.pool import Part, Pool, results_in_order
+from toolkit.workers.travel import pack_job
 
 OpenEngine = Callable[[Additions], Engine]
 MAX_BLOCK_TRACES = 65_536
@@ -76,6 +80,12 @@ def add_signals(
     _remove_leftovers(plan)
     if not todo:
         return _AnnotationResult(plan.log, ())
+    judges = [one.step.place_in_recipe for one in todo if one.step.needs_engine]
+    if judges and CHOSEN.get() is not None:
+        raise UnsuitableError(
+            f"{listed(judges)} would ask the recipe's engine from every worker at once: add them without"
+            f" {argument('workers')}, which is for signals of all other kinds"
+        )
     added: list[tuple[TraceSignal, SignalRecord, Mapping[str, Any]]] = []
     tables: dict[str, list[list[pl.LazyFrame]]] = {}
     with contextlib.ExitStack() as held:
@@ -159,50 +169,62 @@ class _SignalRun:
 
     def compute_rows(self, open_engine: OpenEngine, embedder: Embedder | None, advance: Advance) -> Mapping[str, Any]:
         """Computes the missing rows, block by block; returns the manifest's record of the model and its settings."""
-        plan, todo = self.plan, self.todo
+        plan, todo, pool = self.plan, self.todo, CHOSEN.get()
         work = WorkerInput(
             plan.additions, plan.log, todo.pools, todo.existing, self.journal, open_engine, embedder, self.with_failures
         )
+        if pool is not None:
+            described = self._compute_on_workers(pool, replace(work, journal=None, open_engine=None), advance)
+            self.record.rows = self._count_rows()
+            return described
         # an interruption between journal and shard leaves skips noted whose block's rows are missing, never rows twice
         with contextlib.closing(self.step.worker(self.step, work)) as worker:
             described = self.checked_record(worker.describe())
-            late = sorted(todo.late - set(self.finished_traces())) if todo.late else []
-            if late:
-                advance(len(late))
-                self.store_block(BlockRows(pl.DataFrame(), tuple((trace, LATE) for trace in late)), 0.0)
-            left = todo.traces.filter(~pl.col("trace_id").is_in(self.finished_traces().implode()))
+            left = self._traces_left(advance)
             began = time.monotonic()
             size = min(worker.per_block, MAX_BLOCK_TRACES)
-            parts = map(self.without_skipped, trace_blocks(plan.log, left, size, self.step.trace_columns))
+            blocks = trace_blocks(plan.log, left, size, self.step.trace_columns)
+            parts = (_without_skipped(self.step, block) for block in blocks)
             part = next(parts, None)
             while part is not None:
                 following = next(parts, None) if worker.looks_ahead else None
                 if following is not None:
                     worker.announce_next(following[0])
-                self.store_block(self.block_rows(*part, worker, advance), time.monotonic() - began)
+                self.store_block(_block_rows(*part, worker, advance), time.monotonic() - began)
                 part, began = following or next(parts, None), time.monotonic()
-            self.record.rows = sum(collect(pl.concat(parts).select(pl.len())).item() for _, parts in self.new_rows())
+            self.record.rows = self._count_rows()
             return worker.final_record(self.record.rows + todo.existing, self.record.unreadable_count) or described
 
-    def without_skipped(self, block: TraceBlock) -> tuple[TraceBlock, dict[str, str]]:
-        """A block without the traces that can have no row, and why each of these is skipped."""
-        silent = block.traces_without_text(self.step.texts_to_read, self.step.whole_groups)
-        rest = replace(block, wanted=block.wanted - silent.keys())
-        single = _traces_alone_in_group(rest) if self.step.whole_groups else {}
-        return replace(rest, wanted=rest.wanted - single.keys()), {**silent, **single}
+    def _compute_on_workers(self, pool: Pool, work: WorkerInput, advance: Advance) -> Mapping[str, Any]:
+        """Computes the missing rows, a block a part, on the workers of a call; returns the record of their model."""
+        step, log = self.step, self.plan.log
+        left = self._traces_left(advance)
+        pool = pool.with_accelerators() if step.models or step.needs_embedding else pool
+        job = pack_job(_SignalJob(step, replace(work, log=log.within("", ""))), f"`{step.name}`", log.address)
+        described, size = next(results_in_order(pool, job, [Part(f"`{step.name}`", pickle.dumps(None))]))
+        self.checked_record(described)
+        parts = list[Part]()
+        for wanted in wanted_by_block(log, left, min(size, MAX_BLOCK_TRACES)):
+            low, high = wanted["example_id"][0], wanted["example_id"][-1]  # they are sorted
+            part = log.within(low, high), wanted
+            parts.append(Part(f"`{step.name}` of examples `{low}` to `{high}`", pickle.dumps(part)))
+        for record, rows, traces, seconds in results_in_order(pool, job, parts):
+            if record != described:
+                self.checked_record(record)
+            self.store_block(rows, seconds)
+            advance(traces)
+        return dict(described)
 
-    def block_rows(self, block: TraceBlock, skipped: Mapping[str, str], worker: Worker, advance: Advance) -> BlockRows:
-        """A worker's rows for a block. Each wanted or skipped trace advances the bar once, with or without a row."""
-        counted = 0.0
+    def _traces_left(self, advance: Advance) -> pl.DataFrame:
+        """The traces that have no row yet, without those that came too late for one, which are settled."""
+        late = sorted(self.todo.late - set(self.finished_traces())) if self.todo.late else []
+        if late:
+            advance(len(late))
+            self.store_block(BlockRows(pl.DataFrame(), tuple((trace, LATE) for trace in late)), 0.0)
+        return self.todo.traces.filter(~pl.col("trace_id").is_in(self.finished_traces().implode()))
 
-        def count(done: float = 1, tokens: int = 0) -> None:
-            nonlocal counted
-            counted += done
-            advance(done, tokens)
-
-        rows = worker.run(block, count)
-        advance(len(block.wanted) + len(skipped) - counted)
-        return replace(rows, skipped=(*skipped.items(), *rows.skipped))
+    def _count_rows(self) -> int:
+        return sum(collect(pl.concat(parts).select(pl.len())).item() for _, parts in self.new_rows())
 
     def checked_record(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns a worker's record. ThinkbackError where earlier rows are of another model or of other settings."""
@@ -283,6 +305,52 @@ def _remove_leftovers(plan: AnnotationPlan) -> None:
         if not one.traces.height and _rows_folder(plan, one).is_dir():
             with contextlib.suppress(ThinkbackError), contextlib.ExitStack() as held:  # another run is at work there
                 _SignalRun(plan, one, held, with_failures=False).remove_folder_once_added()
+
+
+@dataclass(frozen=True)
+class _SignalJob:
+    """The job of a signal on workers of a cluster, each of which loads its model once."""
+
+    step: TraceSignal
+    work: WorkerInput
+
+    @cached_property
+    def worker(self) -> Worker:
+        return self.step.worker(self.step, self.work)
+
+    def __call__(self, part: tuple[Log, pl.DataFrame] | None) -> tuple[Any, ...]:
+        """The model's record, and without a part the size of a block; else a block's rows, its number of wanted
+        traces, and the seconds that they took.
+        """
+        described = self.worker.describe()
+        if part is None:
+            return described, self.worker.per_block
+        began = time.monotonic()
+        block, skipped = _without_skipped(self.step, read_block(*part, self.step.trace_columns))
+        rows = _block_rows(block, skipped, self.worker, no_progress)
+        return described, rows, len(block.wanted) + len(skipped), time.monotonic() - began
+
+
+def _without_skipped(step: TraceSignal, block: TraceBlock) -> tuple[TraceBlock, dict[str, str]]:
+    """A block without the traces that can have no row, and why each of these is skipped."""
+    silent = block.traces_without_text(step.texts_to_read, step.whole_groups)
+    rest = replace(block, wanted=block.wanted - silent.keys())
+    single = _traces_alone_in_group(rest) if step.whole_groups else {}
+    return replace(rest, wanted=rest.wanted - single.keys()), {**silent, **single}
+
+
+def _block_rows(block: TraceBlock, skipped: Mapping[str, str], worker: Worker, advance: Advance) -> BlockRows:
+    """A worker's rows for a block. Each wanted or skipped trace advances the bar once, with or without a row."""
+    counted = 0.0
+
+    def count(done: float = 1, tokens: int = 0) -> None:
+        nonlocal counted
+        counted += done
+        advance(done, tokens)
+
+    rows = worker.run(block, count)
+    advance(len(block.wanted) + len(skipped) - counted)
+    return replace(rows, skipped=(*skipped.items(), *rows.skipped))
 
 
 def _traces_alone_in_group(block: TraceBlock) -> dict[str, str]:

@@ -78,6 +78,7 @@ class _PromptedWorker(Worker):
         super().__init__(step, work)
         self.template = work.additions.prompts[step.prompt]
         check_fields(self.template, work.log, step.fields)
+        assert work.journal is not None  # signals that need an engine are not spread
         self.queue = JournalQueue(work.journal, f"`{step.name}`", self._open_engine)
         self.engine: Engine | None = None
         self.answers: dict[str, dict[int, Completion]] = {}
@@ -222,6 +223,7 @@ class _PromptedWorker(Worker):
 
     def _open_engine(self) -> Engine:
         if self.engine is None:
+            assert self.work.open_engine is not None
             self.engine = self.work.open_engine(self.work.additions)
         return self.engine
 

@@ -121,16 +121,16 @@ class CostBounds:
 @dataclass(frozen=True)
 class WorkerInput:
     """The resources of a worker. pools: those of its traces, and of the traces that these revise; existing: the number
-    of rows in the log; open_engine, embedder: the recipe's, or others given in their place; with_failures: whether
-    calls that fail are abandoned, whatever the reason.
+    of rows in the log; journal: None on a worker of a cluster, which asks no engine; open_engine, embedder: the
+    recipe's, or others given in their place; with_failures: whether calls that fail are abandoned, whatever the reason.
     """
 
     additions: Additions
     log: Log
     pools: tuple[str, ...]
     existing: int
-    journal: Journal
-    open_engine: Callable[[Additions], Engine]
+    journal: Journal | None
+    open_engine: Callable[[Additions], Engine] | None
     embedder: Embedder | None
     with_failures: bool = False
 

@@ -102,7 +102,7 @@ def choice_group(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in GROUP)
 
 
-def _read_block(log: Log, wanted: pl.DataFrame, columns: Sequence[str] = READ) -> TraceBlock:
+def read_block(log: Log, wanted: pl.DataFrame, columns: Sequence[str] = READ) -> TraceBlock:
     """Reads the examples of wanted traces (example_id, trace_id), with all their traces and nothing else."""
     ids = wanted["example_id"].unique().sort()
     within = pl.col("example_id").is_between(pl.lit(ids.first()), pl.lit(ids.last()))  # lets shards be passed over
@@ -114,11 +114,17 @@ def _read_block(log: Log, wanted: pl.DataFrame, columns: Sequence[str] = READ) -
 
 def trace_blocks(log: Log, traces: pl.DataFrame, size: int, columns: Sequence[str] = READ) -> Iterator[TraceBlock]:
     """Yields blocks of whole examples in order, with about `size` traces that are read, wanted or not."""
+    for wanted in wanted_by_block(log, traces, size):
+        yield read_block(log, wanted, columns)
+
+
+def wanted_by_block(log: Log, traces: pl.DataFrame, size: int) -> Iterator[pl.DataFrame]:
+    """Yields the wanted traces (example_id, trace_id) of each block of `trace_blocks`."""
     examples = traces.select("example_id").unique()
     counts = collect(log.scan("traces", ["example_id"]).group_by("example_id").len(), log)
     for low, high in example_ranges([counts.join(examples, on="example_id", how="semi")], size):
         within = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
-        yield _read_block(log, traces.filter(within), columns)
+        yield traces.filter(within)
 
 
 def prompt_about(template: Template, block: TraceBlock, row: Mapping[str, Any]) -> Prompt:

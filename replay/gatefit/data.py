@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import polars as pl
 
+from replay.data.block import LogBlock
 from replay.data.choice import Choice, UsedRows
 from replay.data.conditions import ids_where, ids_where_or_none, read_examples
 from replay.data.contents import Contents, open_with_contents, read_contents
@@ -23,7 +25,8 @@ from replay.policies.base import Evaluator
 from replay.policies.gate_file import GateFile
 from replay.policies.gates import Threshold
 from replay.runs.passes.example_set import select_examples
-from replay.runs.passes.passes import ReplayPlan, read_blocks
+from replay.runs.passes.passes import ReplayPlan
+from replay.runs.passes.ranges import over_blocks
 from replay.runs.passes.reuse import first_ids_text, gates_fitted_on, question_hashes
 from toolkit.errors import (
     AmbiguousError,
@@ -176,18 +179,13 @@ def read_data(
     policy = at.gated_policy(unfitted_gate(features, at))
     values, repair, names, lost, unread = [], [], [], 0, 0
     empty = np.zeros(len(features), np.int64)
-    for block in read_blocks(plan, [policy]):
-        evaluator = Evaluator(block, [policy])
-        act, base = evaluator.path(policy.then).outcome, evaluator.path(policy.base)
-        label = act.against.fix if act.against is not None else np.zeros(len(act.correct))
-        inputs = np.stack([feature.read(block, base).value for feature in features], axis=1)
-        complete = (act.reason == 0) & (base.outcome.reason == 0) & ~np.isnan(label)
+    for block_ids, inputs, label, complete in over_blocks(plan, [policy], partial(_inputs_of_block, policy, features)):
         keep = complete & ~np.isnan(inputs).any(axis=1) if whole else complete
         empty += np.isnan(inputs[complete]).sum(axis=0)
         lost, unread = lost + int((~complete).sum()), unread + int((complete & ~keep).sum())
         values.append(inputs[keep])
         repair.append(label[keep])
-        names.append(block.examples["example_id"].filter(pl.Series(keep)))
+        names.append(block_ids.filter(pl.Series(keep)))
     examples = pl.concat(names)
     lacking = {str(f): int(count) for f, count in zip(features, empty, strict=True) if count}
     if examples.is_empty():
@@ -200,6 +198,22 @@ def read_data(
     hashes = tuple(question_hashes(only.examples.frame, at.log.digest()))
     return GateData(
         only, features, examples, hashes, np.concatenate(values), np.concatenate(repair), lost, unread, lacking
+    )
+
+
+def _inputs_of_block(
+    policy: When, features: GateInputs, block: LogBlock
+) -> tuple[pl.Series, np.ndarray, np.ndarray, np.ndarray]:
+    """The ids of a block's examples (E,), their inputs (E, F) and labels (E,), and whether both attempts are judged."""
+    evaluator = Evaluator(block, [policy])
+    act, base = evaluator.path(policy.then).outcome, evaluator.path(policy.base)
+    label = act.against.fix if act.against is not None else np.zeros(len(act.correct))
+    inputs = np.stack([feature.read(block, base).value for feature in features], axis=1)
+    return (
+        block.examples["example_id"],
+        inputs,
+        label,
+        (act.reason == 0) & (base.outcome.reason == 0) & ~np.isnan(label),
     )
 
 

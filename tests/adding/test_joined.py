@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from generate.engines.base import Call
-from generate.traces.block import _read_block
+from generate.traces.block import read_block
 from tests.adding.test_adding import JUDGE, in_json, run
 from tests.logs import SOURCE, make_log
 
@@ -18,7 +18,7 @@ WANTED = pl.DataFrame({"example_id": ["s001"], "trace_id": ["s001/verify/0"]})
 
 def test_a_joined_revision_is_read_behind_its_attempt(tmp_path: Path) -> None:
     log = make_log(tmp_path / "log", 2, source=JOINED)
-    block = _read_block(log, WANTED)
+    block = read_block(log, WANTED)
     (row,) = block.wanted_rows
     # example 1 is 1 + 4: its first attempt says 5, its revision `so 5`
     assert block.full_text(row) == "1 and 4: 5so 5"
@@ -32,4 +32,4 @@ def test_a_joined_revision_is_read_behind_its_attempt(tmp_path: Path) -> None:
     run(tmp_path, JUDGE, noting)
     assert prompts["s001/verify/0/judge/0"] == "sum: 1 + 4\n1 and 4: 5so 5\nscore:"
     plain = make_log(tmp_path / "plain", 2)
-    assert _read_block(plain, WANTED).full_text(row) == "so 5"
+    assert read_block(plain, WANTED).full_text(row) == "so 5"

@@ -22,7 +22,7 @@ from generate.signals import logprob
 from generate.signals.additions import load_additions
 from generate.signals.sequence_classifier import _ClassifierWorker
 from generate.signals.signal import WorkerInput
-from generate.traces.block import _read_block
+from generate.traces.block import read_block
 from generate.traces.log_origins import chat_template_of
 from tests.errors import numbers, refuses
 from tests.logs import PROMPTS, SOURCE, make_log, make_rows, write_recipe
@@ -381,7 +381,7 @@ def test_a_chat_is_read_as_its_engine_wrote_it(tmp_path: Path, models: Path) -> 
     other = write_recipe(
         tmp_path, step + 'chat_template = "other.jinja"\ntemplate_options = { mark = "?" }\n', "o.toml"
     )
-    rows = _read_block(log, pl.DataFrame({"example_id": ["s000"], "trace_id": ["s000/votes/0"]}))
+    rows = read_block(log, pl.DataFrame({"example_id": ["s000"], "trace_id": ["s000/votes/0"]}))
     for path, text in ((recipe, "u!0 + 1;a!"), (other, "u?0 + 1;b?")):
         additions = load_additions(path)
         forced = logprob.LogProbWorker(
@@ -422,7 +422,7 @@ def test_the_engine_of_a_model_is_found_by_what_the_hub_calls_it_or_by_its_weigh
     log = make_log(tmp_path / "log", 1, source=source)
     additions = load_additions(write_recipe(tmp_path, LOGPROB.replace('"tiny"', f'"{asked}"')))
     forced = logprob.LogProbWorker(additions.verify[0], WorkerInput(additions, log, ("votes",), 0, None, None, None))
-    rows = _read_block(log, pl.DataFrame({"example_id": ["s000"], "trace_id": ["s000/votes/0"]}))
+    rows = read_block(log, pl.DataFrame({"example_id": ["s000"], "trace_id": ["s000/votes/0"]}))
     assert words.decode(forced.token_ids(rows, rows.wanted_rows[0]).prompt) == "!0 + 1"
     forced.reader.close()
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from toolkit.workers.chosen import CHOSEN
 from toolkit.workers.travel import LostWork, answer_part
 
 
@@ -20,6 +22,9 @@ class ScriptedPool:
         self.running: dict[int, tuple[int, str, bytes, bytes]] = {}
         self.begun, self.ended, self.stopped = deque[int](), [], []
         self.most, self.moved, self.idle = 0, 0, 0
+
+    def with_accelerators(self) -> ScriptedPool:
+        return self
 
     def give(self, job: bytes) -> Any:
         self.moved += len(job)
@@ -62,3 +67,13 @@ class ScriptedPool:
     def stop(self, tasks: Collection[Hashable]) -> None:
         for task in tasks:
             self.stopped.append(self.running.pop(task)[0])
+
+
+@contextmanager
+def on_pool(pool: ScriptedPool) -> Iterator[None]:
+    """What runs inside uses the pool."""
+    before = CHOSEN.set(pool)
+    try:
+        yield
+    finally:
+        CHOSEN.reset(before)

@@ -1,4 +1,4 @@
-"""A replay in ranges on a scripted pool, through the bytes that workers get: equal, byte for byte, to one process."""
+"""Ranges of examples on a scripted pool, through the bytes that workers get: their borders, and what is refused."""
 
 from __future__ import annotations
 
@@ -16,53 +16,9 @@ from replay.runs.passes import passes
 from replay.runs.passes.passes import BlockSizes
 from replay.runs.passes.ranges import range_borders
 from tests.errors import refuses
-from tests.workers.pools import ScriptedPool
+from tests.workers.pools import ScriptedPool, on_pool
+from tests.workers.worlds import RULES, SAMPLES
 from toolkit.log import open_log
-from toolkit.workers.chosen import CHOSEN
-
-POLICIES = """
-[[policy]]
-name = "first"
-kind = "sample"
-pool = "n6"
-max_traces = 1
-select = "first"
-
-[[policy]]
-name = "margin"
-kind = "sample"
-pool = "n6"
-max_traces = 6
-verifier = "strong"
-stop = { rule = "margin", margin = [0.1, 0.4] }
-
-[[policy]]
-name = "orders"
-kind = "sample"
-pool = "n6"
-max_traces = 3
-select = "majority"
-expected = true
-
-[[policy]]
-name = "mine"
-kind = "sample"
-pool = "n6"
-max_traces = 6
-select = "majority"
-stop = { rule = "Enough", most = 3 }
-"""
-RULES = """
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Enough:
-    most: int
-
-    def holds(self, seen):
-        return seen.traces >= self.most
-"""
 
 
 @pytest.fixture(scope="module")
@@ -75,22 +31,6 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passes, "chunk_size", lambda policies, traces: 7)
-
-
-@contextmanager
-def on_pool(pool: ScriptedPool) -> Iterator[None]:
-    before = CHOSEN.set(pool)
-    try:
-        yield
-    finally:
-        CHOSEN.reset(before)
-
-
-def saved(log: Path, folder: Path, rules: Path) -> dict[str, bytes]:
-    """The files of a replay by name, with those that hash them."""
-    options = {"by": "split", "baseline": "first", "metrics": replay.Metric("per", of="correct", over="total_tokens")}
-    replay.run(log, POLICIES, rules=rules, resamples=50, **options).save(folder)
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -109,21 +49,10 @@ def test_ranges_begin_and_end_at_chunks() -> None:
     assert range_borders(5, 3, BlockSizes(7, 700), 2) == [(0, 5)]
 
 
-def test_results_are_equal_for_any_number_of_workers(log: Path, rules: Path, tmp_path: Path) -> None:
-    plain = saved(log, tmp_path / "none", rules)
-    for places in (1, 2, 7):
-        pool = ScriptedPool(places, lambda part, attempt: "lost" if part == 1 and attempt == 0 else "done")
-        with on_pool(pool):
-            here = saved(log, tmp_path / str(places), rules)
-        assert len(pool.ended) > 3
-        assert sorted(plain) == sorted(here)
-        assert [name for name in plain if plain[name] != here[name]] == []
-
-
 def test_a_worker_opens_the_shards_of_its_range_alone(tmp_path: Path) -> None:
     """Two logs side by side in one glob, ids 0… and 1…: a range within the first has the shards of the first."""
     log = open_log(simulate(tmp_path / "log", examples=40, traces=2, seed=1))
-    ids = sorted(replay.run(log, POLICIES.split("\n\n")[0].replace("n6", "n2"), resamples=2).examples["example_id"])
+    ids = sorted(replay.run(log, SAMPLES.split("\n\n")[0].replace("n6", "n2"), resamples=2).examples["example_id"])
     part = log.within(ids[0], ids[3])
     assert sum(map(len, part.shards.values())) == sum(map(len, log.shards.values()))
     assert part.columns("traces") == log.columns("traces")
@@ -146,7 +75,7 @@ def test_a_log_that_workers_cannot_read_is_named(
 
     monkeypatch.setattr(ScriptedPool, "begin", gone)
     with on_pool(pool), refuses("not-found", "worker", f"`{copy}`"):
-        replay.run(copy, POLICIES, rules=rules, resamples=5)
+        replay.run(copy, SAMPLES, rules=rules, resamples=5)
 
 
 def test_a_rule_that_cannot_travel_is_named_with_its_policy(log: Path, tmp_path: Path) -> None:
@@ -155,7 +84,7 @@ def test_a_rule_that_cannot_travel_is_named_with_its_policy(log: Path, tmp_path:
         "import threading\n" + RULES.replace("    most: int", "    most: int\n    lock = threading.Lock()")
     )
     with on_pool(ScriptedPool(2)), refuses("unsuitable", "policy `mine`", "lock"):
-        replay.run(log, POLICIES, rules=rules, resamples=5)
+        replay.run(log, SAMPLES, rules=rules, resamples=5)
 
 
 def test_progress_counts_the_examples_of_all_workers(log: Path, rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,6 +97,6 @@ def test_progress_counts_the_examples_of_all_workers(log: Path, rules: Path, mon
 
     monkeypatch.setattr("replay.runs.passes.ranges.progress", count)
     with on_pool(ScriptedPool(3)):
-        replay.run(log, POLICIES, rules=rules, resamples=5)
+        replay.run(log, SAMPLES, rules=rules, resamples=5)
     assert done[0] == -60
     assert sum(done) == 0

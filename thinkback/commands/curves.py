@@ -33,6 +33,7 @@ def curves(
     seed: int = 0,
     resamples: int = 10_000,
     level: float = 0.95,
+    workers: str | None = None,
     force: bool = False,
     **given: Any,
 ) -> None:
@@ -50,13 +51,17 @@ def curves(
     from toolkit.files import check_replaceable
     from toolkit.log import open_log
     from toolkit.stats import settings_of
+    from toolkit.workers.chosen import on_workers
 
     paper = Paper.from_arguments(given)
     for path in (out, paper.tex):
         if path is not None:
             check_replaceable(path, force, inputs=(log,))
     opened, settings = open_log(log), settings_of(None, resamples=resamples, level=level, seed=seed)
-    pools = measure_pool_curves(opened, settings, pool=pool, verifier=verifier, where=where, strata=strata, weigh=weigh)
+    with on_workers(workers):
+        pools = measure_pool_curves(
+            opened, settings, pool=pool, verifier=verifier, where=where, strata=strata, weigh=weigh
+        )
     frame, pairs = pl.concat([curves_table(one, settings) for one in pools]), curve_pairs(pools, settings)
     notes = [*dict.fromkeys(str(note) for one in pools for note in one.notes())]
     table = _table(frame, f"Accuracy over the number of traces, {opened.name}", opened.simulated, level, notes)

@@ -24,6 +24,7 @@ def generate(
     dry_run: bool = False,
     with_failures: bool = False,
     allow_keys: list[str] | None = None,
+    workers: str | None = None,
 ) -> None:
     """Run a recipe: ask a model, and make a log or add to one.
 
@@ -42,8 +43,10 @@ def generate(
     if on is not None:
         if out is not None:
             raise ConflictError("`--out` writes a new log and `--on` adds to one: give one of them")
-        _add(recipe, on, shard, limit, settings or (), dry_run, with_failures, allow_keys or ())
+        _add(recipe, on, shard, limit, settings or (), dry_run, with_failures, allow_keys or (), workers)
         return
+    if workers is not None:
+        raise ConflictError("`--workers` adds signals to a log: give it with `--on`")
     read = load_recipe(recipe, settings or ())
     plan = make_plan(read, _parse_shard(shard), limit)
     for note in plan.notes:
@@ -106,7 +109,7 @@ def _say_server(engine: EngineSettings | None, allow_keys: Sequence[str]) -> Non
 
 def _add(
     recipe: str, on: Path, shard: str, limit: int | None, settings: Sequence[str], dry_run: bool,
-    with_failures: bool, allow_keys: Sequence[str],
+    with_failures: bool, allow_keys: Sequence[str], workers: str | None,
 ) -> None:  # fmt: skip
     """Carries out `generate --on`: adds a recipe's pools to a log, then its signals."""
     from generate.recipes.recipe import load_added_pools
@@ -115,6 +118,7 @@ def _add(
     from thinkback import console
     from toolkit.errors import IncompleteError, listed
     from toolkit.progress import progress
+    from toolkit.workers.chosen import on_workers
 
     read = load_added_pools(recipe, settings)
     signals = read is None or any(name in read_toml(recipe, settings)[0] for name in ("verify", "features", "states"))
@@ -143,7 +147,8 @@ def _add(
                     raise IncompleteError(line)
                 console.say(line)
     if signals:
-        _add_signals(recipe, on, shard, limit, settings, dry_run, with_failures, allow_keys)
+        with on_workers(None if dry_run else workers):
+            _add_signals(recipe, on, shard, limit, settings, dry_run, with_failures, allow_keys)
 
 
 def _add_signals(

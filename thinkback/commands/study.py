@@ -27,19 +27,17 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 
 def study_command(function: str) -> Callable[..., None]:
-    """Makes the command of a study: its function's arguments, `--out`, `--force` and `--workers`."""
+    """Makes the command of a study: its function's arguments, `--out` and `--force`."""
 
     @with_arguments_of(function, without=("log",))
-    def command(log: str, out: Path, *, force: bool = False, workers: str | None = None, **given: Any) -> None:
+    def command(log: str, out: Path, *, force: bool = False, **given: Any) -> None:
         from thinkback import console
         from toolkit.files import check_replaceable
-        from toolkit.workers.chosen import on_workers
 
         files = [one for value in given.values() for one in (value if isinstance(value, list) else [value])]
         check_replaceable(out, force, inputs=(log, *(one for one in files if isinstance(one, Path))))
         module, _, name = function.partition(":")
-        with on_workers(workers):
-            report = getattr(import_module(module), name)(log, **given)
+        report = getattr(import_module(module), name)(log, **given)
         report.save(out, force)
         if not report.screen_first:
             _print_lines(report.lead)

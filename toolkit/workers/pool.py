@@ -28,6 +28,9 @@ class Pool(Protocol):
 
     places: int
 
+    def with_accelerators(self) -> Pool:
+        """The workers for jobs that load a model: each has an accelerator to itself, where the pool has any."""
+
     def give(self, job: bytes) -> Any:
         """Hand the packed job to all workers, and return what `begin` knows it by."""
 

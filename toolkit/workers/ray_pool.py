@@ -8,19 +8,22 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from toolkit.errors import NotFoundError, PackageError, first_line
+from toolkit.errors import MismatchError, NotFoundError, PackageError, first_line
 from toolkit.workers.travel import LostWork, answer_part
 
 ONE_THREAD = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """A worker has one core; its libraries would take all."""
+VERSIONS = "Version mismatch: "
+"""The words with which Ray says that a cluster has another version of it, or of Python."""
 
 
 @contextmanager
 def ray_pool(address: str | None, count: int | None) -> Iterator[RayPool]:
     """The workers of the cluster at an address, or of a local one with so many workers, by default one a core.
 
-    A program that has called `ray.init` keeps its cluster. PackageError without Ray; NotFoundError where no cluster
-    answers.
+    A program that has called `ray.init` keeps its cluster; else nothing of Ray is left running here, also after an
+    interruption. PackageError without Ray; MismatchError where the cluster has another version of Ray or Python;
+    NotFoundError where no cluster answers.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anyone
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -29,30 +32,41 @@ def ray_pool(address: str | None, count: int | None) -> Iterator[RayPool]:
     except ImportError:
         raise PackageError("workers need the package `ray`: pip install 'thinkback[ray]'") from None
     ours = not ray.is_initialized()
-    if ours:
-        local: dict[str, Any] = {} if address else {"num_cpus": count, "include_dashboard": False}
-        try:
-            ray.init(
-                address or "local", log_to_driver=False, logging_level=logging.ERROR,
-                runtime_env={"env_vars": ONE_THREAD}, **local,
-            )  # fmt: skip
-        except Exception as error:  # of Ray, of gRPC, of the system
-            where = f"the Ray cluster at `{address}`" if address else "Ray on this machine"
-            raise NotFoundError(f"{where} does not start or answer: {first_line(error)}") from None
     try:
+        if ours:
+            _connect(ray, address, count)
         yield RayPool(ray)
     finally:
         if ours:
             ray.shutdown()
 
 
+def _connect(ray: Any, address: str | None, count: int | None) -> None:
+    local: dict[str, Any] = {} if address else {"num_cpus": count, "include_dashboard": False}
+    where = f"the Ray cluster at `{address}`" if address else "Ray on this machine"
+    try:
+        ray.init(
+            address or "local", log_to_driver=False, logging_level=logging.ERROR,
+            runtime_env={"env_vars": ONE_THREAD}, **local,
+        )  # fmt: skip
+    except Exception as error:  # of Ray, of gRPC, of the system
+        if VERSIONS in str(error):
+            versions = " ".join(str(error).partition(VERSIONS)[2].split())
+            raise MismatchError(f"{where} has other versions: {versions}; install the same on all machines") from None
+        raise NotFoundError(f"{where} does not start or answer: {first_line(error)}") from None
+
+
 class RayPool:
     """The workers of a Ray cluster that this process is connected to."""
 
-    def __init__(self, ray: Any) -> None:
+    def __init__(self, ray: Any, accelerators: int = 0) -> None:
         self._ray = ray
-        self.places = max(int(ray.cluster_resources().get("CPU", 1)), 1)
-        self._answer_part = ray.remote(num_cpus=1, max_retries=0)(answer_part)
+        self.places = accelerators or max(int(ray.cluster_resources().get("CPU", 1)), 1)
+        self._answer_part = ray.remote(num_cpus=1, num_gpus=min(accelerators, 1), max_retries=0)(answer_part)
+
+    def with_accelerators(self) -> RayPool:
+        """The workers with a GPU each, as many as the cluster has; all of them where it has none."""
+        return RayPool(self._ray, int(self._ray.cluster_resources().get("GPU", 0)))
 
     def give(self, job: bytes) -> Any:
         """Put the job into the store that all workers read."""

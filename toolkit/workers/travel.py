@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import pickle
 import platform
 import socket
@@ -24,6 +25,8 @@ from toolkit.errors import MismatchError, PackageError, ThinkbackError, Unsuitab
 OURS = ("toolkit", "replay", "generate", "thinkback")
 INSTALLED = {"site-packages", "dist-packages"}
 """Names of the folders that hold installed modules."""
+UNREADABLE = ("not-found", "read")
+"""Codes of errors of a file that is not where a worker looks for it."""
 
 
 class LostWork(Exception):
@@ -78,7 +81,7 @@ def _is_user_module(module: str | None) -> bool:
 def versions() -> Mapping[str, str]:
     """The versions that workers must share: of Thinkback, with a hash of its code, and of what it computes with."""
     root, code = Path(__file__).resolve().parents[2], hashlib.sha256()
-    for folder in ("toolkit", "replay"):
+    for folder in ("toolkit", "replay", "generate"):
         for path in sorted((root / folder).rglob("*.py")):
             code.update(path.read_bytes())
     ours = f"{version('thinkback')} (code {code.hexdigest()[:8]})"
@@ -86,9 +89,15 @@ def versions() -> Mapping[str, str]:
     return {"Thinkback": ours, "Python": python} | {name: version(name) for name in ("polars", "numpy")}
 
 
-def pack_job(work: Callable[[Any], Any], what: str) -> bytes:
-    """A job as workers get it, with the versions of this machine."""
-    return pickle.dumps((dict(versions()), pack(work, what)))
+def pack_job(work: Callable[[Any], Any], what: str, log: str = "") -> bytes:
+    """A job as workers get it, with the versions of this machine, the process that wants it done, and the address of
+    the log that it reads.
+    """
+    return pickle.dumps((dict(versions()), (_process(), log), pack(work, what)))
+
+
+def _process() -> tuple[str, int]:
+    return socket.gethostname(), os.getpid()
 
 
 def answer_part(job: bytes, part: bytes) -> bytes:
@@ -98,13 +107,17 @@ def answer_part(job: bytes, part: bytes) -> bytes:
     except MemoryError:
         return LostWork.NO_MEMORY
     except ThinkbackError as error:
+        driver, log = pickle.loads(job)[1]
+        if error.code in UNREADABLE and driver != _process():
+            where = f"; all workers must read `{log}`, as on a shared file system or in an object store"
+            error = error.with_subject(f"worker {socket.gethostname()}: ", where)
         return pickle.dumps((False, error))
 
 
 @lru_cache(1)
 def _open_job(job: bytes) -> Callable[[Any], Any]:
     """The function of a job, which a worker opens once. MismatchError where the versions differ."""
-    wanted, packed = pickle.loads(job)
+    wanted, _, packed = pickle.loads(job)
     for name, here in versions().items():
         if here != wanted[name]:
             raise MismatchError(

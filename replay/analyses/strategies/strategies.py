@@ -24,7 +24,8 @@ from replay.kinds.oracle import Oracle
 from replay.kinds.sample import Sample, first_attempt_policy
 from replay.policies.base import Evaluator, Policy
 from replay.runs.passes.example_set import resampling_units
-from replay.runs.passes.passes import correctness_of_policies, evaluators_by_block
+from replay.runs.passes.passes import correctness_of_policies
+from replay.runs.passes.ranges import over_evaluators
 from replay.sampling.selects import MOST_SETS, WeightedVote
 from toolkit.arguments import checks_arguments
 from toolkit.errors import (
@@ -208,8 +209,9 @@ def strategies(
     score_needs = needs_of_all(needs_of_scores([probe], name) for name in names if probe is not None)
     reader = _StrategyReader(pool, probe, tuple(names), policies, summed, numbers)
     every = [member for members in policies.values() for member in members]
-    blocks = evaluators_by_block(log, contents, every, frame, "strategies", needs=score_needs, first={pool: size})
-    parts = [reader.read_values(on) for on in blocks]
+    parts = over_evaluators(
+        log, contents, every, frame, reader.read_values, "strategies", needs=score_needs, first={pool: size}
+    )
     return _join_blocks(source, parts, frame, reader, verifier_names is not None)
 
 

@@ -19,9 +19,10 @@ from replay.data.conditions import ids_where
 from replay.data.contents import Contents, open_with_contents
 from replay.kinds.oracle import Oracle
 from replay.kinds.sample import Sample
-from replay.policies.base import Policy
+from replay.policies.base import Evaluator, Policy
 from replay.runs.passes.example_set import ExampleSet
-from replay.runs.passes.passes import correctness_of_policies, evaluators_by_block
+from replay.runs.passes.passes import correctness_of_policies
+from replay.runs.passes.ranges import over_evaluators
 from replay.runs.passes.strata import Weights, strata_column, with_strata
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, InvalidError, UnsuitableError, counted
@@ -30,6 +31,7 @@ from toolkit.notes import Note, note
 from toolkit.stats import OutcomeBlock, Settings, differences, settings_of, summarise
 from toolkit.stats.many.summary_notes import notes_on_strata
 from toolkit.stats.metrics.outcomes import Store
+from toolkit.workers.chosen import spread_over_workers
 
 MIN_SHARE = 0.95
 VOTES = "majority"
@@ -95,6 +97,7 @@ class _PoolCurves:
         yield note("incomparable", text)
 
 
+@spread_over_workers
 @checks_arguments()
 def curves(
     log: AnyLog,
@@ -109,6 +112,7 @@ def curves(
     seed: int | None = None,
     resamples: int | None = None,
     level: float | None = None,
+    workers: str | None = None,
 ) -> pl.DataFrame:
     """The curves of a pool (default: of every pool with more than one trace) at k = 1, 2, 4 ... N traces.
 
@@ -116,7 +120,8 @@ def curves(
     are left out, and those with contested verdicts or opaque answers are left out of `majority` alone. `best` is given
     for `verifier`, or for every verifier that scored all valid traces of enough examples; `where` is an SQL condition
     on the columns of `examples`, and `strata` and `weigh` are as for `run`. `settings` are those of the intervals, or
-    some of them by keyword. Columns: pool, verifier, metric (avg, pass, majority, best), k, estimate, low, high, n.
+    some of them by keyword; `workers` is as for `run`. Columns: pool, verifier, metric (avg,
+    pass, majority, best), k, estimate, low, high, n.
     Raises ThinkbackError for names that the log lacks, and for a log without judged traces.
     """
     settings = settings_of(settings, resamples=resamples, level=level, seed=seed)
@@ -192,11 +197,11 @@ def _pool_curves(
     plan = [_CurvePoint(m, k) for m in ("avg", "pass") for k in steps]
     plan += [_CurvePoint(VOTES, k) for k in steps] if pool not in contents.opaque else []
     plan += [_CurvePoint("best", k, name) for name in verifiers for k in steps]
-    policies, incomparable, parts = [_policy_of_point(pool, curve).resolve(contents) for curve in plan], [], []
-    for on in evaluators_by_block(log, contents, policies, examples, f"curves of {pool}"):
-        parts.append(correctness_of_policies(on))
-        incomparable.append(on.block.pools[pool].has_incomparable_answers)
-    values, contested = np.concatenate(parts, axis=1), np.concatenate(incomparable)
+    policies = [_policy_of_point(pool, curve).resolve(contents) for curve in plan]
+    read = partial(_correct_and_incomparable, pool)
+    parts = over_evaluators(log, contents, policies, examples, read, f"curves of {pool}")
+    values = np.concatenate([part for part, _ in parts], axis=1)
+    contested = np.concatenate([part for _, part in parts])
     scored = np.isnan(values).mean(axis=1) <= 1 - MIN_SHARE
     numbers = [number for number, enough in enumerate(scored) if enough]
     votes = np.array([plan[number].metric == VOTES for number in numbers])
@@ -208,6 +213,11 @@ def _pool_curves(
     pool_plan, pool_values = tuple(plan[number] for number in numbers), values[numbers][:, whole]
     examples = examples.filter(pl.Series(whole))
     return _PoolCurves(pool, pool_plan, pool_values, examples, drawn, int(contested[whole].sum()))
+
+
+def _correct_and_incomparable(pool: str, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
+    """The correctness of every policy (P, E), and whether answers of the pool cannot be compared (E,)."""
+    return correctness_of_policies(on), on.block.pools[pool].has_incomparable_answers
 
 
 def _policy_of_point(pool: str, curve: _CurvePoint) -> Policy:

@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 from math import floor
 
 import numpy as np
+import polars as pl
 
 from replay.data.block import LogBlock
+from replay.engine.positions import threshold_curve
 from replay.policies.base import Evaluator, Policy, needs_of_policies, policy_and_parts
 from replay.runs.passes.coverage import Coverage, coverage_of_pass, undercovered_reasons
 from replay.runs.passes.gate_sweep import ThresholdSweep, join_branches
 from replay.runs.passes.pass_result import PassBlock, PassResult
 from replay.runs.passes.passes import ReplayPlan, number_columns
-from replay.runs.passes.ranges import over_ranges
+from replay.runs.passes.ranges import over_blocks, over_ranges
 from replay.runs.passes.store import CoveredOutcomes
 from replay.runs.passes.versions import ActingExamples, PolicyVersions, ReportedPolicies
 from toolkit.errors import EmptyError, LeakageError, UnsuitableError
@@ -95,6 +97,23 @@ def _pass_over_log(plan: ReplayPlan, policies: Sequence[Policy]) -> PassResult:
     for blocks in over_ranges(plan, every, _RangeReplay(versions, pass_result.numbers)):
         pass_result.append_blocks(blocks)
     return pass_result
+
+
+def threshold_curves(plan: ReplayPlan, policies: Sequence[Policy]) -> pl.DataFrame | None:
+    """The mean at every threshold of policies (resolved) that answer while a text unfolds: policy, then the columns of
+    `threshold_curve`; None without such a policy. Policies that differ in the threshold alone are one.
+    """
+    first: dict[Hashable, Policy] = {}
+    for policy in policies:
+        if policy.unfolding_key is not None:
+            first.setdefault(policy.unfolding_key, policy)
+    frames = []
+    for policy in first.values():
+        others = ", ".join(f"{key}={value}" for key, value in policy.swept if key != "stop.score")
+        name = policy.name if not policy.swept else f"{policy.sweep}[{others}]" if others else policy.sweep
+        curve = threshold_curve(list(over_blocks(plan, [policy], policy.at_each_threshold)))
+        frames.append(curve.rename({"correct": "accuracy"}).select(pl.lit(name).alias("policy"), pl.all()))
+    return pl.concat(frames) if frames else None
 
 
 def _with_single_thresholds(

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import polars as pl
 
+from replay.data.block import LogBlock
 from replay.engine.outcome import COVERED
 from replay.policies.base import Evaluator, Policy, SweptGate
 from replay.runs.passes.example_set import ExampleSet, resampling_units
-from replay.runs.passes.passes import ReplayPlan, outcome_values, read_blocks
+from replay.runs.passes.passes import ReplayPlan, outcome_values
+from replay.runs.passes.ranges import over_blocks
 from toolkit.columns import COLUMNS, find
 from toolkit.errors import EmptyError
 from toolkit.stats import Settings, unit_numbers
@@ -149,9 +152,12 @@ def join_branches(parts: Sequence[BranchBlock], gate: SweptGate, examples: Examp
 
 def replay_branches(plan: ReplayPlan, gate: SweptGate) -> GateBranches:
     """Replay both branches of a `when` (resolved) on the examples of a plan."""
-    pair = gate.never_and_always()
-    log_blocks = read_blocks(plan, pair[:1])
-    return join_branches([branch_block(Evaluator(block, pair), gate) for block in log_blocks], gate, plan.examples)
+    parts = over_blocks(plan, gate.never_and_always()[:1], partial(_branches_on, gate))
+    return join_branches(list(parts), gate, plan.examples)
+
+
+def _branches_on(gate: SweptGate, block: LogBlock) -> BranchBlock:
+    return branch_block(Evaluator(block, gate.never_and_always()), gate)
 
 
 def threshold_means(branches: GateBranches, columns: Iterable[str] = CURVE) -> pl.DataFrame:

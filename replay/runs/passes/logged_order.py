@@ -15,7 +15,8 @@ from replay.kinds.sample import Sample
 from replay.policies.base import Policy
 from replay.policies.suite import ORDERS
 from replay.runs.passes.example_set import resampling_units
-from replay.runs.passes.passes import correctness_of_policies, evaluators_by_block
+from replay.runs.passes.passes import correctness_of_policies
+from replay.runs.passes.ranges import over_evaluators
 from toolkit.errors import counted, listed
 from toolkit.log import AnyLog, Log, collect
 from toolkit.notes import Note, note
@@ -68,7 +69,7 @@ def _order_variances(
     logged = {policy.name: policy for policy in policies if policy.name in exact or policy.name == baseline}
     pairs = [*logged.values(), *(exact.get(name, policy) for name, policy in logged.items())]
     named = [policy.filled(name=str(number), against=None) for number, policy in enumerate(pairs)]
-    parts = [correctness_of_policies(on) for on in evaluators_by_block(log, contents, named, some, "orders")]
+    parts = over_evaluators(log, contents, named, some, correctness_of_policies, "orders")
     plain, every = (dict(zip(logged, half, strict=True)) for half in np.split(np.concatenate(parts, axis=1), 2))
     moved = [name for name in exact if not np.array_equal(plain[name], every[name], equal_nan=True)]
     first = baseline if baseline is not None and baseline in logged else next(iter(moved), "")
@@ -150,7 +151,7 @@ def _in_one_and_over_all_orders(
     exact = [policy.as_mean_over_all_orders() or policy for policy in pair]
     seeded = [policy.as_mean_over_seeded_orders(contents, 1, seed) for seed in range(ORDERS) for policy in pair]
     named = [policy.filled(name=str(number), against=None) for number, policy in enumerate([*exact, *seeded])]
-    parts = [correctness_of_policies(on) for on in evaluators_by_block(log, contents, named, examples, "orders")]
+    parts = over_evaluators(log, contents, named, examples, correctness_of_policies, "orders")
     values, units = np.concatenate(parts, axis=1), unit_numbers(resampling_units(examples))
     over, single = values[1] - values[0], values[3::2] - values[2::2]
     if (~np.isnan(over)).sum() < FEWEST_COMPARED:

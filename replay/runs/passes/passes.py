@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -18,7 +18,6 @@ from replay.data.read import BlockRequest, read_block
 from replay.engine.calls import PolicyPath
 from replay.engine.costs import costs_by_name
 from replay.engine.outcome import COVERED, Outcome
-from replay.engine.positions import threshold_curve
 from replay.policies.base import Evaluator, Policy, further_outcome_columns, needs_of_policies
 from replay.runs.passes.example_set import ExampleSet
 from toolkit.columns import COLUMNS, with_columns
@@ -28,7 +27,7 @@ from toolkit.progress import progress
 
 BLOCK_CELLS = 2**19
 """How many cells (examples x traces) are read at once; it limits memory and changes no result."""
-EXAMPLES_AT_ONCE = 2048
+REPLAYING = "replaying"
 ROW_CELLS, LIST_CELLS = 1, 8
 """Cells of a row of a further table, and of one that holds lists where it is read."""
 
@@ -66,17 +65,20 @@ class BlockSizes(NamedTuple):
 
 
 def read_blocks(
-    plan: ReplayPlan, policies: Sequence[Policy], identified: bool = False, sizes: BlockSizes | None = None
-) -> Iterator[LogBlock]:
+    plan: ReplayPlan, policies: Sequence[Policy], identified: bool = False, *, needs: Needs | None = None,
+    sizes: BlockSizes | None = None, title: str = REPLAYING,
+) -> Iterator[LogBlock]:  # fmt: skip
     """The examples in chunks, which are read in blocks of whole chunks.
 
-    `identified`: with the ids of traces. `sizes`: those of a plan of which this one is a part.
+    `identified`: with the ids of traces. `needs`: what is read beside the policies' needs. `sizes`: those of a plan of
+    which this one is a part. `title`: of the progress.
     """
     chunk, bound = sizes or BlockSizes.of_plan(plan, policies)
-    request = BlockRequest(needs_of_policies(policies, plan.contents), plan.measure, plan.prices, identified)
+    every = needs_of_policies(policies, plan.contents) | (needs or Needs())
+    request = BlockRequest(every, plan.measure, plan.prices, identified)
     examples = plan.examples.frame
     outer = max((plan.block_examples or bound) // chunk, 1) * chunk
-    with progress("replaying", len(examples), "examples") as advance:
+    with progress(title, len(examples), "examples") as advance:
         for begin in range(0, len(examples), outer):
             for start in range(begin, min(begin + outer, len(examples)), bound):
                 stop = min(start + bound, begin + outer, len(examples))
@@ -116,39 +118,6 @@ def paths_by_block(
             parts.append(PathPart(number, never.path(policy), ~acts))
         yield block, here, parts
         first = here.stop
-
-
-def evaluators_by_block(
-    log: Log, contents: Contents, policies: Sequence[Policy], examples: pl.DataFrame, title: str, *,
-    needs: Needs | None = None, first: Mapping[str, int] | None = None,
-) -> Iterator[Evaluator]:  # fmt: skip
-    """An evaluator of policies (resolved) for block after block of examples.
-
-    `needs`: what is read beside the policies' needs. `first`: pool -> how many of its first traces alone are read.
-    """
-    request = BlockRequest(needs_of_policies(policies, contents) | (needs or Needs()))
-    with progress(title, len(examples), "examples") as advance:
-        for start in range(0, len(examples), EXAMPLES_AT_ONCE):
-            block = read_block(log, examples[start : start + EXAMPLES_AT_ONCE], request)
-            yield Evaluator(first_traces(block, first or {}), policies)
-            advance(len(block.examples))
-
-
-def threshold_curves(plan: ReplayPlan, policies: Sequence[Policy]) -> pl.DataFrame | None:
-    """The mean at every threshold of policies (resolved) that answer while a text unfolds: policy, then the columns of
-    `threshold_curve`; None without such a policy. Policies that differ in the threshold alone are one.
-    """
-    first: dict[Hashable, Policy] = {}
-    for policy in policies:
-        if policy.unfolding_key is not None:
-            first.setdefault(policy.unfolding_key, policy)
-    frames = []
-    for policy in first.values():
-        others = ", ".join(f"{key}={value}" for key, value in policy.swept if key != "stop.score")
-        name = policy.name if not policy.swept else f"{policy.sweep}[{others}]" if others else policy.sweep
-        curve = threshold_curve([policy.at_each_threshold(block) for block in read_blocks(plan, [policy])])
-        frames.append(curve.rename({"correct": "accuracy"}).select(pl.lit(name).alias("policy"), pl.all()))
-    return pl.concat(frames) if frames else None
 
 
 def first_traces(block: LogBlock, first: Mapping[str, int]) -> LogBlock:

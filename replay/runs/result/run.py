@@ -20,12 +20,12 @@ from replay.runs.passes.coverage import (
     notes_on_unlike_calls,
     notes_on_unlike_tokens,
 )  # fmt: skip
-from replay.runs.passes.covered import CoveredRun, replay_covered
+from replay.runs.passes.covered import CoveredRun, replay_covered, threshold_curves
 from replay.runs.passes.example_set import example_groups
 from replay.runs.passes.gate_sweep import sweep_tables
 from replay.runs.passes.learning import fit_policies, resolve_policies
 from replay.runs.passes.logged_order import order_notes
-from replay.runs.passes.passes import ReplayPlan, threshold_curves
+from replay.runs.passes.passes import ReplayPlan
 from replay.runs.passes.strata import strata_column, with_strata
 from replay.runs.passes.user_metrics import Metric, check_labels, check_ranking, user_columns, user_metrics
 from replay.runs.result.result import Result

@@ -18,7 +18,7 @@ from replay.data.block import LogBlock
 from replay.data.needs import Needs, needs_of_all
 from replay.data.read import BlockRequest, read_block
 from replay.policies.base import KINDS, Policy, needs_of_policies, read_policy
-from replay.runs.passes.passes import EXAMPLES_AT_ONCE, ReplayPlan
+from replay.runs.passes.passes import ReplayPlan
 from replay.runs.passes.store import FrameWriter
 from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved_folder import SavedFolder
@@ -26,6 +26,7 @@ from toolkit.log import collect
 from toolkit.log.contract.schema import keys_of, schema_of
 from toolkit.table_rows import TableRows
 
+EXAMPLES_AT_ONCE = 2048
 TEXTS = frozenset({"sub_question", "claim_text"})
 """Columns that hold what was written, which a result saved without texts lacks."""
 

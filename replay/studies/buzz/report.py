@@ -31,8 +31,10 @@ from toolkit.log import AnyLog, check_log, open_log
 from toolkit.show import SIMULATED, remark
 from toolkit.show.drawing.page import WIDTH, width_in_inches
 from toolkit.stats import Settings, check_margin
+from toolkit.workers.chosen import spread_over_workers
 
 
+@spread_over_workers
 @checks_arguments()
 def study_buzz(
     log: AnyLog,
@@ -49,6 +51,7 @@ def study_buzz(
     resamples: int = 10_000,
     level: float = 0.95,
     width: str | float = WIDTH,
+    workers: str | None = None,
 ) -> StudyReport:
     """Computes every table and figure of the paper on acting on text as it unfolds (DIVER) for a log of checks.
 
@@ -57,7 +60,7 @@ def study_buzz(
     default `listening`, `diver`, or the one with most rounds; `other` the pool whose errors stand beside. `by` names
     the column of examples whose groups of people are told apart, `speed` the words a second of a text that does not
     wait, `margin` the loss of accuracy that verdicts tolerate. `published` names data sets of the paper whose numbers
-    stand beside those of the log, where its own names do not say so.
+    stand beside those of the log, where its own names do not say so. `workers` is as for `run`.
 
     Raises ThinkbackError where the log has no checks, or for anything wrong with the settings.
     """

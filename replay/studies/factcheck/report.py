@@ -33,6 +33,7 @@ from toolkit.features import CLAIM_FEATURES
 from toolkit.log import AnyLog
 from toolkit.show import WIDTH, remark, width_in_inches
 from toolkit.stats import check_margin
+from toolkit.workers.chosen import spread_over_workers
 
 SETTING_KEYS = ("dev", "pool", "verifier", "other_verifier", "features", "cap", "caps", "orders", "random_seed")
 
@@ -127,6 +128,7 @@ USUAL_VERIFIER = "lora"
 CAPS_FORM = "integers of at least 1, such as 15,20,30,40"
 
 
+@spread_over_workers
 @checks_arguments(caps="a list of integers", features="a list of columns of features")
 def study_factcheck(
     log: AnyLog,
@@ -149,6 +151,7 @@ def study_factcheck(
     kw: float = 0.25,
     eur_per_kwh: float = 0.25,
     width: str | float = WIDTH,
+    workers: str | None = None,
 ) -> StudyReport:
     """Computes every table and figure of the thesis on fact checking under a verifier budget, for a log with class
     labels.
@@ -158,7 +161,7 @@ def study_factcheck(
     is one; `other_verifier` is that of tables 5.8 to 5.10. `cap` is the number of traces a claim, `caps` those of
     tables 5.11 to 5.13; the table `orders` averages stops over `orders` random orders. `where` chooses the claims
     that are reported, by default those of the test split where there is one, and `dev` those to learn from. `margin`
-    is the loss of macro-F1 that verdicts tolerate. Figures are `width` wide.
+    is the loss of macro-F1 that verdicts tolerate. Figures are `width` wide. `workers` is as for `run`.
 
     Raises ThinkbackError where the log has no claims with labels, no verifier that scores each trace alone, or for
     anything wrong with the settings.

@@ -32,6 +32,7 @@ from toolkit.log import AnyLog, check_log, open_log
 from toolkit.show import SIMULATED, IntervalCell, NumberWithInterval, remark
 from toolkit.show.drawing.page import WIDTH, width_in_inches
 from toolkit.stats import Settings
+from toolkit.workers.chosen import spread_over_workers
 
 
 def _missing_lines(study: LatentStudy) -> Iterator[str]:
@@ -50,6 +51,7 @@ POINTS = NumberWithInterval(1, 100, signed=True)
 """Differences of shares in words."""
 
 
+@spread_over_workers
 @checks_arguments()
 def study_latent(
     log: AnyLog,
@@ -71,6 +73,7 @@ def study_latent(
     resamples: int = 10_000,
     level: float = 0.95,
     width: str | float = WIDTH,
+    workers: str | None = None,
 ) -> StudyReport:
     """Computes every table and figure of LiLaVe for a log with verdicts and a verifier's scores on hidden states.
 
@@ -82,7 +85,7 @@ def study_latent(
     A judged trace without an answer is a wrong one; `answered`
     leaves them out everywhere. `ablations` fit further verifiers, each with so many `seeds`, on `most` traces of each
     data set, pool and part (0: all) and, where many are fitted, at so many `positions` of layer and token (0: all).
-    Votes are means over `orders`. Figures are `width` wide (`3.3in`, `84mm`, or inches).
+    Votes are means over `orders`. Figures are `width` wide (`3.3in`, `84mm`, or inches). `workers` is as for `run`.
 
     Raises ThinkbackError where no verifier of these scored the log, or for anything wrong with the settings.
     """

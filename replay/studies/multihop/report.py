@@ -32,8 +32,10 @@ from toolkit.log import AnyLog, check_log, open_log
 from toolkit.show import SIMULATED, remark
 from toolkit.show.drawing.page import WIDTH, width_in_inches
 from toolkit.stats import Settings, check_margin
+from toolkit.workers.chosen import spread_over_workers
 
 
+@spread_over_workers
 @checks_arguments()
 def study_multihop(
     log: AnyLog,
@@ -52,6 +54,7 @@ def study_multihop(
     resamples: int = 10_000,
     level: float = 0.95,
     width: str | float = WIDTH,
+    workers: str | None = None,
 ) -> StudyReport:
     """Computes every table and figure of the thesis on frontier-aware iterative retrieval for a log of rounds, chains,
     or both.
@@ -61,7 +64,7 @@ def study_multihop(
     `reasoner` name the verifiers that questions are asked of, by default those whose record in the manifest says so.
     `entropy` is that below which a round is rewarded beyond the thesis, `stable` the rounds after which a leader that
     stays ends a hop, `margin` the loss of accuracy that verdicts tolerate. `published` names data sets of the thesis
-    whose numbers stand beside those of the log, where its own names do not say so.
+    whose numbers stand beside those of the log, where its own names do not say so. `workers` is as for `run`.
 
     Raises ThinkbackError where the log has neither rounds nor traces, or for anything wrong with the settings.
     """

@@ -35,6 +35,7 @@ from toolkit.log import AnyLog, check_log, open_log
 from toolkit.show import SIMULATED, code_of, remark
 from toolkit.show.drawing.page import WIDTH, width_in_inches
 from toolkit.stats import Settings, check_margin
+from toolkit.workers.chosen import spread_over_workers
 
 
 def _verdict_lines(study: DatasetStudy) -> Iterator[str]:
@@ -56,6 +57,7 @@ def _screen_lines(studies: Sequence[DatasetStudy]) -> Iterator[str]:
         yield from (remark(code_of(text), f"{of}{text}") for text in left_out_note(study.result.excluded))
 
 
+@spread_over_workers
 @checks_arguments()
 def study_recovery(
     log: AnyLog,
@@ -77,6 +79,7 @@ def study_recovery(
     level: float = 0.95,
     width: str | float = WIDTH,
     published: Sequence[str] | str = (),
+    workers: str | None = None,
 ) -> StudyReport:
     """Computes every table and figure of SeVRA for a log with revisions of a base attempt.
 
@@ -86,7 +89,7 @@ def study_recovery(
     the revisions where an action has several, `budgets` the longer pools. `margin` is the loss of accuracy that the
     recommendation tolerates, `together` how many samples of a vote are generated at a time. `published` names data sets
     of the paper whose numbers stand beside those of the same name, or beside the only one. Figures are `width` wide
-    (`3.3in`, `84mm`, or inches).
+    (`3.3in`, `84mm`, or inches). `workers` is as for `run`.
 
     Raises ThinkbackError where the log has no revisions of a first attempt, or for anything wrong with the settings.
     """
