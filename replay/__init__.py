@@ -20,11 +20,11 @@ from replay.sampling.abandon import Abandon
 from replay.sampling.known import ORDERS, SELECTS, STOPS
 from replay.sampling.learned import Calibration, Conformal, Prior
 from toolkit.stopping.prefix import Prefix
-from toolkit.stopping.stops import Agreement, AtLeast, Budget, Margin, Never, StopRule, Window
+from toolkit.stopping.stops import Agreement, AtLeast, Budget, Margin, Never, Says, StopRule, Window
 
 __all__ = [
     "KINDS", "ORDERS", "SELECTS", "STOPS", "Abandon", "Act", "Agreement", "AllOf", "AnyOf", "AtLeast", "Budget",
     "Calibration", "Conformal", "Graded", "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix",
-    "Prior", "Result", "Route", "Router", "Sample", "StopRule", "Threshold", "When", "Window", "explain", "load",
-    "load_policies", "run", "surrogate_weights", "tune",
+    "Prior", "Result", "Route", "Router", "Sample", "Says", "StopRule", "Threshold", "When", "Window", "explain",
+    "load", "load_policies", "run", "surrogate_weights", "tune",
 ]  # fmt: skip

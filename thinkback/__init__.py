@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Route,
         Router,
         Sample,
+        Says,
         StopRule,
         Threshold,
         When,
@@ -79,7 +80,7 @@ if TYPE_CHECKING:  # not a name of the door
 __all__ = [
     "Abandon", "Act", "Agreement", "AllOf", "AnyOf", "AtLeast", "Budget", "Calibration", "Conformal", "Graded",
     "Log", "LogReport", "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result",
-    "Route", "Router", "Sample", "Settings", "StopRule", "StudyReport", "Suite", "ThinkbackError", "Threshold",
+    "Route", "Router", "Sample", "Says", "Settings", "StopRule", "StudyReport", "Suite", "ThinkbackError", "Threshold",
     "VerifierReport", "When", "Window", "budgets", "check_policies", "curves", "describe_log", "explain",
     "fit_gate", "fit_verifier", "frontier", "import_any", "import_format", "import_table", "load", "load_gate",
     "load_policies", "load_verifier", "log", "open_log", "plan", "query_log", "recommend", "report", "run",

@@ -101,6 +101,8 @@ class Trajectory:
     )  # (E, S, C) cumulative costs of generation, and of what decides which traces are abandoned, by place
     missing: np.ndarray
     revealed: RevealedTraces
+    answers: np.ndarray  # (E, A) of what votes are for, as numbers of the vocabulary
+    vocabulary: pl.Series  # of the block
     listwise: np.ndarray  # (E,) verified in one call by a listwise verifier
     examples: pl.DataFrame  # of the block
     abandonment: Abandonment | None = None
@@ -184,6 +186,7 @@ class Trajectory:
             examples=LazyArrays(self.examples.columns, lambda name: _example_values(self.examples[name])),
             revealed=self.revealed,
             signals=LazyArrays(TRACE_SIGNALS.values(), lambda name: self._values_by_step(self.pool.trace_column(name))),
+            answer_matches=LazyArrays(make=self._matches_answer),
         )
 
     @cached_property
@@ -210,6 +213,13 @@ class Trajectory:
         if name == "lead" and calibration is not None:
             return revealed.best_scores_by(calibration.calibrate(revealed.score)).lead
         return getattr(revealed.vote_counts if name in VoteCounts.__dataclass_fields__ else revealed.best_scores, name)
+
+    def _matches_answer(self, text: str) -> np.ndarray:
+        """Whether the answer that each step reveals is a text, bool (E, S)."""
+        number = self.vocabulary.index_of(text)
+        answers = np.pad(self.answers, ((0, 0), (0, 1)), constant_values=NONE)  # behind all: of no answer
+        word = np.take_along_axis(answers, self.revealed.code.astype(np.int64), axis=1)
+        return np.asarray((word >= 0) & (word == (NONE if number is None else number)))
 
     def _values_by_step(self, values: np.ndarray) -> np.ndarray:
         """Values of traces (E, T) for the trace that each step reveals (E, S), NaN where there is none."""
@@ -308,6 +318,8 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
         generation=generation,
         missing=missing if steps.unread is None else np.minimum(missing, steps.unread),
         revealed=revealed,
+        answers=voting.vocabulary_number_of_code,
+        vocabulary=block.vocabulary,
         listwise=listwise,
         examples=block.examples,
         abandonment=abandonment,

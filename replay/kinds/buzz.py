@@ -125,7 +125,8 @@ class Buzz(Policy, kind="buzz", table=TABLE):
 
     A claim is followed up to a verdict or `max_rounds`; a refutation counts from `confidence` on. `max_claims` is of
     the stream, of the text or of each unit; `revisions` of the passes over the whole text, reached where nothing was
-    acted on. With `words_per_second` the stream does not wait. `to_end`: the whole stream is paid.
+    acted on. With `words_per_second` the stream does not wait, and a quick claim overtakes a slow one. `to_end`: the
+    whole stream is paid.
     """
 
     pool: str | None = setting(None, what="a name")
@@ -225,7 +226,10 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         """What `_path_with_caps` is where refutations count from `confidence` (E,) on."""
         checks = self._read_checks(on)
         followed, cap, last = self._claims_and_caps(checks, on.block.numbers("length"))
-        done = follow_claims(checks, followed, self.max_rounds, confidence, self.patience, last != 0, self.to_end)
+        times = checks.times if self.words_per_second is None else checks.times_by_clock(self.words_per_second)
+        done = follow_claims(
+            checks, followed, self.max_rounds, confidence, self.patience, last != 0, self.to_end, times
+        )
         return done, cap, last
 
     @classmethod
@@ -285,7 +289,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         reason = np.where(checks.rows.size == 0, 1, 0)
         position = self._buzz_position(block, way)
         if self.words_per_second is not None:
-            reason = np.where(buzzed & np.isnan(position) & (reason == 0), 2, reason)
+            reason = np.where(buzzed & (np.isnan(position) | way.lacks_seconds) & (reason == 0), 2, reason)
         reason = np.where(np.isnan(last) & ~way.buzzes_in_stream & (reason == 0), 3, reason)
         if self.on_missing == "partial":
             for number, short in enumerate(ends_short, 4):
@@ -304,16 +308,9 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         return outcome
 
     def _buzz_position(self, block: LogBlock, way: ClaimWalk) -> np.ndarray:
-        """The number of words (E,) at which the policy acts, NaN where it does not: of the round, and since."""
-        checks = way.checks
-        position = _values_at_rows(checks.rows.numbers("position"), way.buzz)
-        if self.words_per_second is None:
-            return position
-        ran = checks.claim_of_row == _values_at_rows(checks.claim_of_row, way.buzz, -1)[checks.rows.example]
-        ran &= checks.time_order <= way.buzz_time[checks.rows.example]
-        weights = np.where(ran, checks.seconds, 0.0)
-        waited = np.bincount(checks.rows.example, weights=weights, minlength=checks.examples)
-        return np.minimum(np.ceil(position + self.words_per_second * waited), block.numbers("length"))
+        """The number of words (E,) at which the policy acts, NaN where it does not."""
+        heard = _values_at_rows(way.times.heard, way.buzz)
+        return heard if self.words_per_second is None else np.minimum(np.ceil(heard), block.numbers("length"))
 
     def _partial_reasons(self) -> tuple[str, ...]:
         pool = f"pool `{self.pool}` of `{TABLE}`"
@@ -508,7 +505,8 @@ class BestBuzz(Buzz, kind="best buzz"):
         buzz[checks.rows.example[best]] = best
         run = np.where(claims.named, claims.rounds, 1)
         none = np.full(len(claims.row), np.inf)
-        return ClaimWalk(checks, run, np.zeros(len(run), bool), buzz, every), none, np.full(checks.examples, np.inf)
+        way = ClaimWalk(checks, checks.times, run, np.zeros(len(run), bool), buzz, every)
+        return way, none, np.full(checks.examples, np.inf)
 
     def _is_log_too_short(
         self, way: ClaimWalk, cap: np.ndarray, last: np.ndarray

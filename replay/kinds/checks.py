@@ -68,6 +68,20 @@ class ClaimRows:
 
 
 @dataclass(frozen=True)
+class RowTimes:
+    """The times of rows (R,): `begin` and `end`, places in one order of all that happens, and the words `heard` at the
+    end, NaN where a second until then is not logged. `lacks_begin`, `lacks_end` (R,) bool: whether a row of the stream
+    has its place without a second that is not logged.
+    """
+
+    begin: np.ndarray
+    end: np.ndarray
+    heard: np.ndarray
+    lacks_begin: np.ndarray
+    lacks_end: np.ndarray
+
+
+@dataclass(frozen=True)
 class Checks:
     """The checks of a pool on a block, with what policies share."""
 
@@ -114,6 +128,34 @@ class Checks:
         time = np.empty(len(example), np.int64)
         time[_order_of_rows(*keys)] = np.arange(len(example))
         return time
+
+    @cached_property
+    def times(self) -> RowTimes:
+        """The times of rows where the text waits for them: each happens at once, at its logged position."""
+        known = np.zeros(len(self.time_order), bool)
+        return RowTimes(self.time_order, self.time_order, self.rows.numbers("position"), known, known)
+
+    def times_by_clock(self, words_per_second: float) -> RowTimes:
+        """The times of rows where the text goes on: a claim begins at the word of its first round, and its rounds
+        follow each other. The stream is before the revisions, whose claims follow each other as they are logged.
+        """
+        total, unlogged = np.nan_to_num(self.seconds), np.isnan(self.seconds)
+        for number in range(1, int(self.round_numbers.max(initial=0)) + 1):
+            rows = np.flatnonzero(self.round_numbers == number)
+            total[rows] += total[rows - 1]
+            unlogged[rows] |= unlogged[rows - 1]
+        begin, later = self.claim_column("position")[self.claim_of_row], self.round_numbers > 0
+        before, unlogged_before = (np.where(later, np.roll(part, 1), 0) for part in (total, unlogged))
+        stream = self.stage_codes == STREAM
+        events = np.concatenate([begin + words_per_second * part for part in (before, total)])
+        twice = [np.tile(part, 2) for part in (self.time_order, self.stage_codes, self.rows.example)]
+        ends = np.repeat([False, True], len(begin))
+        words = np.where(np.tile(stream, 2), events, 0.0)
+        place = np.empty(len(events), np.int64)
+        place[np.lexsort((ends, twice[0], words, *twice[1:]))] = np.arange(len(events))
+        heard = np.where(unlogged, np.nan, events[len(begin) :])
+        lacks = (part.astype(bool) & stream for part in (unlogged_before, unlogged))
+        return RowTimes(place[: len(begin)], place[len(begin) :], heard, *lacks)
 
     @cached_property
     def claims(self) -> ClaimRows:
@@ -193,10 +235,12 @@ class Checks:
 @dataclass(frozen=True)
 class ClaimWalk:
     """What a policy does with the claims: `run` (G,): rounds that it would run; `refuted` (G,): whether they end in a
-    refutation that counts; `buzz` (E,): the row of the one that it acts on, -1 where none is; `paid` (R,) bool.
+    refutation that counts; `buzz` (E,): the row of the one that it acts on, -1 where none is; `paid` (R,) bool;
+    `times`: when rows happen.
     """
 
     checks: Checks
+    times: RowTimes
     run: np.ndarray
     refuted: np.ndarray
     buzz: np.ndarray
@@ -205,8 +249,8 @@ class ClaimWalk:
     @property
     def buzz_time(self) -> np.ndarray:
         """The time of the buzz (E,), NEVER where there is none."""
-        time = self.checks.time_order
-        return np.where(self.buzz >= 0, time[self.buzz], NEVER) if len(time) else self.buzz * 0
+        end = self.times.end
+        return np.where(self.buzz >= 0, end[self.buzz], NEVER) if len(end) else self.buzz * 0
 
     @cached_property
     def buzzes_in_stream(self) -> np.ndarray:
@@ -215,10 +259,22 @@ class ClaimWalk:
         return (self.buzz >= 0) & (stage[self.buzz] == STREAM) if len(stage) else np.zeros(len(self.buzz), bool)
 
     @property
+    def lacks_seconds(self) -> np.ndarray:
+        """The texts (E,) on which seconds that are not logged may change what is refuted, or paid, before it acts."""
+        example, times = self.checks.rows.example, self.times
+        counted = np.zeros(len(example), bool)
+        counted[self.last_row_of_claim[self.refuted]] = True
+        by_then = self.buzz_time[example]
+        open_ = (counted & times.lacks_end & (times.end <= by_then)) | (
+            self.paid & times.lacks_begin & (times.begin <= by_then)
+        )
+        return np.bincount(example[open_], minlength=self.checks.examples) > 0
+
+    @property
     def logged_end_times(self) -> np.ndarray:
         """The time of the last logged row of each claim (G,)."""
         claims = self.checks.claims
-        return self.checks.time_order[claims.row + claims.rounds - 1]
+        return self.times.end[claims.row + claims.rounds - 1]
 
     @property
     def last_row_of_claim(self) -> np.ndarray:
@@ -228,13 +284,13 @@ class ClaimWalk:
 
 def follow_claims(
     checks: Checks, followed: np.ndarray, max_rounds: int | None, confidence: np.ndarray, patience: int,
-    reach: np.ndarray, to_end: bool,
+    reach: np.ndarray, to_end: bool, times: RowTimes,
 ) -> ClaimWalk:  # fmt: skip
     """The claims `followed` (G,) bool, each up to its verdict or `max_rounds`; the buzz at the `patience`-th that is
-    refuted with at least the `confidence` (E,). `reach` (E,): where revisions may be reached. `to_end`: the whole
-    stream is paid.
+    refuted with at least the `confidence` (E,), by `times`. `reach` (E,): where revisions may be reached. `to_end`: the
+    whole stream is paid.
     """
-    claims, time = checks.claims, checks.time_order
+    claims = checks.claims
     most = NEVER if max_rounds is None else max_rounds
     run = np.where(followed | ~claims.named, np.minimum(np.minimum(claims.decided + 1, claims.rounds), most), 0)
     run = np.where(claims.named, run, 1)
@@ -243,14 +299,14 @@ def follow_claims(
     refuted = (claims.decided < run) & (checks.verdict[decided] == REFUTED)
     refuted &= checks.confidence[decided] >= confidence[claims.example]
     rows = decided[refuted]
-    rows = rows[np.argsort(time[rows], kind="stable")]
+    rows = rows[np.argsort(times.end[rows], kind="stable")]
     example = checks.rows.example[rows]
     number = np.arange(len(rows)) - np.searchsorted(example, example)
     buzz = np.full(checks.examples, -1, np.int64)
     buzz[example[number == patience - 1]] = rows[number == patience - 1]
     active = checks.round_numbers < run[checks.claim_of_row]
-    before = ClaimWalk(checks, run, refuted, buzz, active)
-    paid = active & (time <= before.buzz_time[checks.rows.example])
+    before = ClaimWalk(checks, times, run, refuted, buzz, active)
+    paid = active & (times.begin <= before.buzz_time[checks.rows.example])
     if to_end:
         paid |= active & (checks.stage_codes == STREAM)
-    return ClaimWalk(checks, run, refuted, buzz, paid)
+    return ClaimWalk(checks, times, run, refuted, buzz, paid)

@@ -23,8 +23,7 @@ from replay.policies.base import NAMING, Evaluator, needs_of_policies
 from replay.runs.passes.passes import outcome_values
 from tests.buzzing.makers import Row, checks_tables, one_check, random_checks, random_policies
 from tests.errors import refuses
-from tests.reference import buzzing
-from tests.reference.buzzing import buzz
+from tests.reference.buzzing import buzz, walk
 from tests.seeds import seeds
 from toolkit.columns import CLAIM_COUNTS
 from toolkit.log import collect, open_log, write_log
@@ -132,7 +131,7 @@ def test_by_hand() -> None:
     assert patient is not None
     assert patient["position"] == 10
     assert slow is not None
-    assert slow["position"] == 10 + 2 * 3  # claim 2 took two rounds of 1.5 s
+    assert slow["position"] == 9 + 2 * 3  # claim 2 of word 9 took two rounds of 1.5 s
     assert one is not None
     assert (one["position"], one["correct"], one["ending"], one["rounds"]) == (None, 0, "cap", 2)
 
@@ -186,13 +185,10 @@ def test_nothing_after_the_buzz_is_used(part: int, table: tuple[list[Row], list[
         return
     (before,) = replayed(texts, rows, None, policy)
     kept = []
-    for row in rows:
-        outcome = before[row["example_id"]]
-        at = (
-            None if outcome is None or outcome["ending"] != "rule" else buzz_row(rows, row["example_id"], policy, texts)
-        )
-        if at is None or order(row) <= order(at):
-            kept.append(row)
+    for text in texts:
+        mine = [row for row in rows if row["example_id"] == text["example_id"]]
+        way = walk(mine, text, policy)
+        kept += [row for row in mine if way.is_begun(row)]
     (after,) = replayed(texts, kept, None, policy)
     looked = {"error_extracted", "claims_judged", "claims_right", *CLAIM_COUNTS}  # null where no row of the text has it
     for name, outcome in before.items():
@@ -200,22 +196,6 @@ def test_nothing_after_the_buzz_is_used(part: int, table: tuple[list[Row], list[
             cut = after[name]
             assert cut is not None
             assert cut == outcome | {key: None for key in looked if cut[key] is None}
-
-
-def order(row: Row) -> tuple[Any, ...]:
-    return row["stage"] != "stream", row["position"], row["claim"], row["round"]
-
-
-def buzz_row(rows: Sequence[Row], example: str, policy: Row, texts: Sequence[Row]) -> Row:
-    """The row at which the plain loop acts."""
-    mine = [row for row in rows if row["example_id"] == example]
-    text = next(text for text in texts if text["example_id"] == example)
-    ordered = buzzing.in_time(mine)
-    for number in range(1, len(ordered) + 1):
-        some = ordered[:number]
-        if buzz(some, text, policy, None).get("act"):
-            return some[-1]
-    raise AssertionError(example)
 
 
 @pytest.mark.parametrize("part", seeds(1, 4))
@@ -296,6 +276,39 @@ def test_when_a_text_is_partial_by_hand(
     assert (strict is None) == partial
     assert available is not None
     assert available["ending"] == ending
+
+
+def test_where_the_text_goes_on_a_quick_claim_overtakes_a_slow_one() -> None:
+    """At a word a second. Claim 0 of word 2 is refuted after two rounds of 4 s: at word 10, not at 6 + 4, the word of
+    its second round and the seconds of that. Claim 1 of word 5 is refuted after 3 s, at word 8, so it acts on that;
+    it has begun claim 2 of word 7 by then, and not claim 3 of word 8. At a tenth of a word a second it acts on claim 0
+    at ⌈2.8⌉ words. At ten words a second both come at the end, claim 1 at 35, claim 0 at 82: claim 1 is first.
+    """
+    rows = [
+        one_check("e", 0, 0, 2, "not_enough", matches_error=False, latency_s=4.0),
+        one_check("e", 0, 1, 6, "refuted", matches_error=False, latency_s=4.0),
+        one_check("e", 1, 0, 5, "refuted", matches_error=True, latency_s=3.0),
+        one_check("e", 2, 0, 7, "supported", matches_error=False, latency_s=2.0),
+        one_check("e", 3, 0, 8, "supported", matches_error=False, latency_s=2.0),
+    ]
+    text = {**TEXT, "length": 20}
+    speeds = (None, 0.1, 1.0, 10.0)
+    outcomes = [one["e"] for one in replayed([text], rows, None, *({"words_per_second": speed} for speed in speeds))]
+    got = [(one["position"], one["found"], one["rounds"]) for one in outcomes if one is not None]
+    assert got == [(5, 1, 2), (3, 0, 2), (8, 1, 4), (20, 1, 4)]
+    lone = [one["e"] for one in replayed([text], rows[:2], None, {"words_per_second": 1.0})]
+    assert [one["position"] for one in lone if one is not None] == [10]
+
+
+def test_where_null_seconds_may_change_the_order_a_text_is_partial() -> None:
+    """A claim of word 2 without seconds may be refuted before or after that of word 5, and that of word 9 is after it:
+    the latter begins at 9, the other one acts at 5 + 3.
+    """
+    slow = one_check("e", 0, 0, 2, "refuted", latency_s=None)
+    quick, late = one_check("e", 1, 0, 5, "refuted", latency_s=3.0), one_check("e", 2, 0, 9, "refuted", latency_s=None)
+    for rows, position in (([slow, quick], None), ([quick, late], 8)):
+        ((outcome,),) = ([one["e"]] for one in replayed([TEXT], rows, None, {"words_per_second": 1.0}))
+        assert (None if outcome is None else outcome["position"]) == position
 
 
 @pytest.mark.parametrize(
@@ -397,7 +410,7 @@ def test_every_key_is_swept() -> None:
         "revisions": "[0, { slack = 15 }]", "patience": "[1, 2]", "words_per_second": "[1, 2.5]",
         "to_end": "[false, true]", "on_missing": '["partial", "use_available"]',
     }  # fmt: skip
-    assert values.keys() == {one.name for one in fields(Buzz)} - NAMING - {"swept", "sees_verdicts"}
+    assert values.keys() == {one.name for one in fields(Buzz)} - NAMING - {"swept", "sees_verdicts", "logged_claims"}
     for key, value in values.items():
         file = load_policies(f'[[policy]]\nname = "p"\nkind = "buzz"\n{key} = {value}\n')
         assert len({getattr(policy, key) for policy in file.policies}) == 2, key

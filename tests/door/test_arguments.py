@@ -218,6 +218,7 @@ MADE: dict[str, tuple[type, dict[str, Any]]] = {
     "Agreement": (tb.Agreement, {}),
     "AtLeast": (tb.AtLeast, {"score": 0.5, "verifier": "v"}),
     "Window": (tb.Window, {"size": 3}),
+    "Says": (tb.Says, {"answer": "refuted"}),
     "Prior": (tb.Prior, {"model": "linear", "on": "true"}),
     "Calibration": (tb.Calibration, {"method": "platt", "on": "true"}),
     "Abandon": (tb.Abandon, {"verifier": "early@8", "tokens": 8, "below": 0.5}),

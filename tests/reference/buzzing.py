@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 Row = Mapping[str, Any]
@@ -54,46 +55,89 @@ def followed(rows: Sequence[Row], text: Row, policy: Mapping[str, Any]) -> tuple
     return taken, last
 
 
+@dataclass(frozen=True)
+class Walk:
+    """What a policy runs of a text: `taken` claims, the cap of revisions `last`, the rows `run` of claims, those that
+    are `refuted`, and the one that it acts on; `begin` and `end` order rows by when they happen.
+    """
+
+    taken: set[int]
+    last: float
+    run: list[Row]
+    refuted: list[Row]
+    act: Row | None
+    begin: Callable[[Row], tuple[Any, ...]]
+    end: Callable[[Row], tuple[Any, ...]]
+
+    def is_begun(self, row: Row) -> bool:
+        """Whether a row begins before the act is over."""
+        return self.act is None or self.begin(row) <= self.end(self.act)
+
+
+def until(rows: Sequence[Row], row: Row) -> list[Row]:
+    """The rounds of a row's claim, up to it."""
+    mine = sorted((one for one in rows if one["claim"] == row["claim"]), key=lambda one: one["round"])
+    return mine[: row["round"] + 1]
+
+
+def moments(rows: Sequence[Row], speed: float | None) -> tuple[Callable[[Row], Any], Callable[[Row], Any]]:
+    """When rows begin and end. Where the text goes on: at the word of the claim's first round and the words spoken in
+    the seconds of its rounds; null seconds count as none. Revisions stay as they are logged.
+    """
+
+    def at(row: Row, is_end: bool) -> tuple[Any, ...]:
+        place = (row["position"], row["claim"], row["round"])
+        if speed is None:
+            return (row["stage"] != "stream", 0.0, place)
+        mine = until(rows, row)
+        seconds = [one["latency_s"] or 0.0 for one in (mine if is_end else mine[:-1])]
+        words = mine[0]["position"] + speed * added(seconds) if row["stage"] == "stream" else 0.0
+        return (row["stage"] != "stream", words, place, is_end)
+
+    return (lambda row: at(row, is_end=False)), (lambda row: at(row, is_end=True))
+
+
+def walk(rows: Sequence[Row], text: Row, policy: Mapping[str, Any]) -> Walk:
+    """Runs each claim up to its verdict or cap, and acts at the refutation of the `patience`-th."""
+    taken, last = followed(rows, text, policy)
+    begin, end = moments(rows, policy.get("words_per_second"))
+    run, refuted, ended = list[Row](), list[Row](), set[int]()
+    for row in in_time(rows):
+        number = row["claim"]
+        if row["stage"] == "revision" and last == 0:
+            break
+        if row["verdict"] == "none":
+            run.append(row)
+        elif number in taken and number not in ended:
+            run.append(row)
+            confidence = 1.0 if row["confidence"] is None else row["confidence"]
+            if row["verdict"] == "refuted" and confidence >= policy.get("confidence", 0.0):
+                refuted.append(row)
+            if row["verdict"] in DONE or row["round"] + 1 == policy.get("max_rounds"):
+                ended.add(number)
+    refuted.sort(key=end)
+    patience = policy.get("patience", 1)
+    return Walk(taken, last, run, refuted, refuted[patience - 1] if len(refuted) >= patience else None, begin, end)
+
+
 def buzz(rows: Sequence[Row], text: Row, policy: Mapping[str, Any], sees: str | None) -> dict[str, Any]:
     """The outcome on one text; `partial` says whether the log cannot serve it."""
     if not rows:
         return {"partial": True}
-    ordered = in_time(rows)
-    taken, last = followed(rows, text, policy)
-    verdicts: dict[int, str] = {}
-    refuted, paid, act = [], [], None
+    way = walk(rows, text, policy)
+    act, last, speed = way.act, way.last, policy.get("words_per_second")
     any_revision = any(row["stage"] == "revision" for row in rows)
-    ended: set[int] = set()
-    for row in ordered:
-        if act is not None and not (policy.get("to_end") and row["stage"] == "stream" and act["stage"] == "stream"):
-            break
-        if row["stage"] == "revision" and last == 0:
-            break
-        number = row["claim"]
-        if row["verdict"] == "none":
-            paid.append(row)
-            continue
-        if number not in taken or number in ended:
-            continue
-        paid.append(row)
-        verdicts[number] = row["verdict"]
-        confidence = 1.0 if row["confidence"] is None else row["confidence"]
-        if row["verdict"] == "refuted" and confidence >= policy.get("confidence", 0.0):
-            refuted.append(row)
-            if act is None and len(refuted) == policy.get("patience", 1):
-                act = row
-        if row["verdict"] in DONE or row["round"] + 1 == policy.get("max_rounds"):
-            ended.add(number)
     in_stream = act is not None and act["stage"] == "stream"
+    paid = [row for row in way.run if way.is_begun(row) or (policy.get("to_end") and row["stage"] == "stream")]
     reached = not in_stream and last != 0 and (any_revision or (math.isfinite(last) and last > 0))
-    short = _short(rows, ordered, text, policy, sees, taken, last, verdicts, refuted, act, reached)
+    short = _short(rows, way, policy, sees, reached)
     position = None if act is None else act["position"]
     partial = (math.isnan(last) and not in_stream) or (any(short) and policy.get("on_missing") != "use_available")
-    if act is not None and policy.get("words_per_second") is not None:
-        seconds = [row["latency_s"] for row in ordered[: ordered.index(act) + 1] if row["claim"] == act["claim"]]
-        if None in seconds or text["length"] is None:
+    if act is not None and speed is not None:
+        seconds = [row["latency_s"] for row in until(rows, act)]
+        if None in seconds or text["length"] is None or _is_order_unknown(rows, way, paid):
             return {"partial": True}
-        position = min(math.ceil(position + policy["words_per_second"] * added(seconds)), text["length"])
+        position = min(math.ceil(until(rows, act)[0]["position"] + speed * added(seconds)), text["length"])
     if partial:
         return {"partial": True}
     return {"partial": False, "act": act is not None, "position": position, "rounds": len(paid)} | measured(
@@ -101,22 +145,31 @@ def buzz(rows: Sequence[Row], text: Row, policy: Mapping[str, Any], sees: str | 
     )
 
 
+def _is_order_unknown(rows: Sequence[Row], way: Walk, paid: Sequence[Row]) -> bool:
+    """Whether null seconds of the stream may change what is refuted, or begun, before the act."""
+    assert way.act is not None
+    counted = [row for row in way.refuted if way.end(row) <= way.end(way.act)]
+    begun = [row for row in paid if way.is_begun(row)]
+    before = [until(rows, row) for row in counted] + [until(rows, row)[:-1] for row in begun]
+    return any(one["latency_s"] is None and one["stage"] == "stream" for some in before for one in some)
+
+
 def _short(
-    rows: Sequence[Row], ordered: list[Row], text: Row, policy: Mapping[str, Any], sees: str | None, taken: set[int],
-    last: float, verdicts: Mapping[int, str], refuted: list[Row], act: Row | None, reached: bool,
-) -> tuple[bool, bool, bool]:  # fmt: skip
+    rows: Sequence[Row], way: Walk, policy: Mapping[str, Any], sees: str | None, reached: bool
+) -> tuple[bool, bool, bool]:
     """The three ways in which the log ends before the policy does."""
-    at = len(ordered) if act is None else ordered.index(act)
+    act, last = way.act, way.last
     of = {
         n: sorted((row for row in rows if row["claim"] == n), key=lambda row: row["round"])
         for n in {r["claim"] for r in rows}
     }
     most, claim = policy.get("max_rounds"), False
-    for number in taken:
+    for number in way.taken:
         mine = of[number]
         runs = mine[0]["stage"] == "stream" or reached
         open_ = all(row["verdict"] not in DONE for row in mine)
-        if most is not None and runs and open_ and len(mine) < most and ordered.index(mine[-1]) <= at:
+        by_then = act is None or way.end(mine[-1]) <= way.end(act)
+        if most is not None and runs and open_ and len(mine) < most and by_then:
             claim = True
     few, cap = False, policy.get("max_claims")
     stream = [row for row in rows if row["stage"] == "stream"]
@@ -124,8 +177,8 @@ def _short(
         for unit in {row["unit"] for row in stream}:
             mine = [row for row in stream if row["unit"] == unit]
             names = {row["claim"] for row in mine if row["verdict"] != "none"}
-            ends = max(ordered.index(row) for row in mine)
-            if len(names) < cap_of_unit(cap, mine[0]) and not ends_with_none(mine) and ends < at:
+            before = act is None or max(map(way.end, mine)) < way.end(act)
+            if len(names) < cap_of_unit(cap, mine[0]) and not ends_with_none(mine) and before:
                 few = True
     elif cap is not None and not (act is not None and act["stage"] == "stream"):
         names = {row["claim"] for row in stream if row["verdict"] != "none"}
@@ -135,7 +188,8 @@ def _short(
         names = {row["claim"] for row in revision if row["verdict"] != "none"}
         few = few or (len(names) < last and all(row["verdict"] != "none" for row in revision))
     other = False
-    counted = {row["claim"] for row in refuted}
+    verdicts = {row["claim"]: row["verdict"] for row in way.run if row["verdict"] != "none"}
+    counted = {row["claim"] for row in way.refuted}
     for number, mine in of.items():
         if mine[0]["stage"] == "stream" and mine[0]["verdict"] != "none":
             final = verdicts.get(number)

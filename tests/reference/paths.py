@@ -92,7 +92,12 @@ def verifiable(log: PlainLog, policy: Row, traces: Sequence[Row]) -> list[Row]:
 def compares(policy: Row) -> bool:
     """Whether a policy compares answers with each other."""
     rule = (policy.get("stop") or {}).get("rule")
-    voted = policy.get("select", "best") in ("majority", "weighted") or rule in ("margin", "agreement", "window")
+    voted = policy.get("select", "best") in ("majority", "weighted") or rule in (
+        "margin",
+        "agreement",
+        "window",
+        "says",
+    )
     return voted or policy.get("order") == "surrogate"
 
 

@@ -202,7 +202,7 @@ def opaque_safe(policy: Row) -> None:
     """Take out what is refused among opaque answers: votes and margins."""
     if policy.get("select", "best") in ("majority", "weighted"):
         policy["select"] = "best"
-    if policy.get("stop", {}).get("rule") in ("margin", "agreement", "window"):
+    if policy.get("stop", {}).get("rule") in ("margin", "agreement", "window", "says"):
         del policy["stop"]
 
 

@@ -141,6 +141,8 @@ def holds(log: PlainLog, policy: Row, seen: Sequence[Row], scored: Sequence[tupl
         return whole_block and list(votes(log, block, nulls, voted).values()) == [size]
     if rule == "at_least":
         return at_least_holds(log, stop, seen, scored)
+    if rule == "says":
+        return any(log.valid(trace) and trace[voted] == stop["answer"] for trace in seen)
     raise Refused(f"no rule `{rule}`")
 
 

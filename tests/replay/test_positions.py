@@ -80,6 +80,17 @@ def test_a_guess_that_is_sure_enough_is_given_where_it_came(log: Log) -> None:
     }
 
 
+def test_a_guess_is_given_where_it_says_an_answer(log: Log) -> None:
+    """Guess 2 of question 1 says A, guess 4 of question 2, whose first has no answer, and guess 2 of question 3. None
+    says Z, so all are drawn.
+    """
+    rows = outcomes(log, *(sample(answer, stop={"rule": "says", "answer": answer}) for answer in "AZ"))
+    got = {answer: [rows[answer, e]["position"] for e in ("e1", "e2", "e3")] for answer in "AZ"}
+    assert got == {"A": [5.0, 8.0, 6.0], "Z": [9.0, 8.0, 6.0]}
+    assert [rows[answer, "e3"]["ending"] for answer in "AZ"] == ["rule", "cap"]
+    assert rows["A", "e1"]["answer"] == "A"
+
+
 def test_patience_needs_a_row_and_an_invalid_guess_breaks_it(log: Log) -> None:
     """With two in a row at 0.6: guesses 2 and 3 of questions 1 and 2; question 3 has none, and gives its last."""
     stop = {"rule": "at_least", "verifier": "v", "score": 0.6, "patience": 2}

@@ -84,6 +84,18 @@ def plain_act(
     return PlainAct(acted, paid)
 
 
+def plain_act_by_clock(rows: list[Row], speed: float) -> tuple[Row, int] | None:
+    """The row that a policy acts on where a text goes on at `speed` words a second, and the word that it is at then."""
+    refuted = []
+    for row in (row for row in rows if row["verdict"] == "refuted"):
+        claim = [one for one in rows if one["claim"] == row["claim"] and one["round"] <= row["round"]]
+        first = next(one["position"] for one in claim if one["round"] == 0)
+        late = row["stage"] == "revision"
+        heard = first + speed * sum(one["latency_s"] for one in claim)
+        refuted.append(((late, row["claim"] if late else heard, row["claim"]), row, math.ceil(heard)))
+    return min(refuted, key=lambda one: one[0])[1:] if refuted else None
+
+
 class Plain:
     """The reported texts of a log and the rows of its checks, as lists."""
 

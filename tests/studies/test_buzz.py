@@ -25,7 +25,7 @@ from replay.studies.kit.report import StudyReport
 from replay.studies.kit.verdicts import Answer
 from tests.errors import refuses
 from tests.logs import log_tables
-from tests.studies.buzz import Plain, Row, macro_f1, mean, report, world
+from tests.studies.buzz import Plain, Row, macro_f1, mean, plain_act_by_clock, report, world
 from tests.studies.multihop import cells
 from tests.studies.test_buzz_planted import CHOSEN, HOPS, NAMES, OFF, RIGHT, SOONER, SPURIOUS, THRESHOLD, WEAKER
 from tests.studies.test_published import value as arithmetic
@@ -287,18 +287,19 @@ def test_the_frontier_is_that_of_a_plain_loop(found: StudyReport, plain: Plain) 
 def test_a_text_that_does_not_wait(found: StudyReport, plain: Plain) -> None:
     rows = cells(found, "clock", "text")
     goes_on = next(name for name, speed in found.parts[0].speeds.items() if speed == 2.5)
-    acts = plain.acts("simulated")
-    deltas = []
-    for name in plain.deviations(acts):
-        act, text = acts[name].row, plain.texts[name]
-        assert act is not None
-        waited = sum(row["latency_s"] for row in acts[name].paid if row["claim"] == act["claim"])
-        position = min(math.ceil(act["position"] + 2.5 * waited), text["length"])
-        deltas.append((position - text["gold_position"]) / text["length"])
-    assert at(rows[goes_on,]["deviation"]) == pytest.approx(100 * mean(deltas))
-    waits = 100 * mean(plain.deviations(acts).values())
-    assert at(rows["waits",]["deviation"]) == pytest.approx(waits)
-    assert at(rows[goes_on,]["gap"]) == pytest.approx(100 * mean(deltas) - waits)
+    waits, deltas, right = plain.deviations(plain.acts("simulated")), {}, []
+    for name, text in plain.texts.items():
+        act = plain_act_by_clock(plain.rows["simulated", name], 2.5)
+        right.append((act is not None) == text["gold_error"])
+        if act is not None and act[0]["matches_error"]:
+            deltas[name] = (min(act[1], text["length"]) - text["gold_position"]) / text["length"]
+    row = rows[goes_on,]
+    assert at(row["deviation"]) == pytest.approx(100 * mean(deltas.values()))
+    assert at(row["accuracy"]) == pytest.approx(100 * mean(right))
+    errors = sum(text["gold_error"] for text in plain.texts.values())
+    assert at(row["found"]) == pytest.approx(100 * len(deltas) / errors)
+    assert at(rows["waits",]["deviation"]) == pytest.approx(100 * mean(waits.values()))
+    assert at(row["gap"]) == pytest.approx(100 * mean(deltas[name] - waits[name] for name in deltas if name in waits))
 
 
 def test_confidences_against_labels(found: StudyReport, plain: Plain) -> None:

@@ -184,20 +184,37 @@ def test_the_median_deviation_has_limits_by_order(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_a_clock_moves_acts_and_changes_none(tmp_path: Path) -> None:
-    """A text of ten words whose error shows at word 4. A wrong claim of word 2 is supported after 9 s; the right one of
-    word 5 is refuted after 2 s. At a word a second it acts at word 7: Δ is 30 % of the text, and 10 % where it waits.
+def test_a_clock_moves_acts_and_lets_a_quick_claim_overtake_a_slow_one(tmp_path: Path) -> None:
+    """Two texts of ten words whose error shows at word 4. The claim that names it, of word 5, is refuted after 2 s; one
+    of word 2 after 9 s is supported on t0 and refuted on t1. At a word a second it acts at word 7 on both: Δ is 30 %.
+    Where it waits it acts on t1 on the claim of word 2, and finds the error of t0 alone, with a Δ of 10 %.
     """
-    rows = [("t0", 0, 2, "supported", False, 9.0), ("t0", 1, 5, "refuted", True, 2.0)]
+    rows = [(name, *claim) for name, other in (("t0", "supported"), ("t1", "refuted"))
+            for claim in ((0, 2, other, False, 9.0), (1, 5, "refuted", True, 2.0))]  # fmt: skip
     names = ("example_id", "claim", "position", "verdict", "matches_error", "latency_s")
-    log = hand_log(tmp_path / "log", rows, names, gold_error=[True])
+    log = hand_log(tmp_path / "log", rows, names, gold_error=[True, True])
     found = report(log, speed=1.0)
     table, speeds = cells(found, "clock", "text"), found.parts[0].speeds
     deltas = {speeds[name]: at(row["deviation"]) for (name,), row in table.items()}
     gaps = {speeds[name]: at(row["gap"]) for (name,), row in table.items() if row["gap"] is not None}
     assert deltas == pytest.approx({None: 10, 0.5: 20, 1: 30, 2: 50})
     assert gaps == pytest.approx({0.5: 10, 1: 20, 2: 40})
-    assert all("found" not in row and "accuracy" not in row for row in table.values())
+    assert {speeds[name]: at(row["found"]) for (name,), row in table.items()} == {None: 50, 0.5: 100, 1: 100, 2: 100}
+    assert {at(row["gap_accuracy"]) for row in table.values() if row["gap_accuracy"] is not None} == {0}
+
+
+def test_prefixes_without_a_score_act_at_their_first_refuted(tmp_path: Path) -> None:
+    """Of two texts whose error shows at word 4 the prefixes refute t0 at word 3 alone, and not t1: right on one of two,
+    with a Δ of −10 %.
+    """
+    rows = [(f"t{one}", "refuted", True) for one in range(2)]
+    log = hand_log(tmp_path / "log", rows, ("example_id", "verdict", "matches_error"), gold_error=[True] * 2)
+    asked = [("prefixes", name, place, (name, place) == ("t0", 3)) for name in ("t0", "t1") for place in (3, 6, 10)]
+    found = report(with_texts(log, tmp_path / "both", asked))
+    assert at(cells(found, "table_1", "backbone", "method")["hand", PREFIXES]["accuracy"]) == 50
+    assert at(cells(found, "timing", "method")[PREFIXES,]["deviation"]) == pytest.approx(-10)
+    for name in ("table_1", "table_7", "timing"):
+        assert sum(PREFIXES in line and "first `refuted`" in line for line in found.tables[name].below) == 1, name
 
 
 def test_confidences_that_are_right_of_all_verdicts_are_not_off(tmp_path: Path) -> None:
@@ -278,8 +295,11 @@ def test_a_column_that_is_lacking_and_the_system_as_another_are_refused(tmp_path
 
 
 def test_a_system_without_a_part_is_not_compared_with_its_whole(tmp_path: Path) -> None:
-    rows = [(f"t{one}", pool, "refuted", True) for one in range(4) for pool in ("listening", "one-shot", "no-filter")]
-    names = ("example_id", "pool", "verdict", "matches_error")
+    verdicts = [(0, 0, "stream", "not_enough"), (0, 1, "stream", "not_enough"), (1, 0, "revision", "not_enough"),
+                (1, 1, "revision", "refuted")]  # fmt: skip
+    rows = [(f"t{one}", pool, *verdict, True)
+            for one in range(4) for pool in ("listening", "one-shot", "no-filter") for verdict in verdicts]  # fmt: skip
+    names = ("example_id", "pool", "claim", "round", "stage", "verdict", "matches_error")
     log = hand_log(tmp_path / "log", rows, names, gold_error=[True] * 4)
     found = report(log, pool="one-shot", published="feverous")
     table = cells(found, "table_3", "variant")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from pathlib import Path
 from typing import Any
@@ -154,27 +155,44 @@ def test_the_path_of_calls_and_seconds(unfolding_report: StudyReport, tables: Ta
 
 
 def test_the_clock_at_every_speed(unfolding_report: StudyReport, tables: Tables) -> None:
-    rows, acts = cells(unfolding_report, "clock", "text"), tables.acts("simulated").filter("found")
-    of_claim = tables.checks.filter(pool="simulated").join(
-        acts.select("example_id", "claim", end="at"), on=["example_id", "claim"]
+    rows, waits = cells(unfolding_report, "clock", "text"), tables.acts("simulated")
+    claim, seconds = ["example_id", "claim"], pl.col("latency_s").cast(pl.Float64)
+    ended = tables.checks.filter(pool="simulated").sort(*claim, "round").with_columns(
+        begins=pl.col("position").first().over(claim), waited=seconds.cum_sum().over(claim)
     )  # fmt: skip
-    waited = of_claim.filter(pl.col("at") <= pl.col("end")).group_by("example_id").agg(
-        waited=pl.col("latency_s").cast(pl.Float64).sum()
-    )  # fmt: skip
-    acts = acts.join(waited, on="example_id")
+    ended = ended.filter(verdict="refuted")
     speeds = unfolding_report.parts[0].speeds
     assert len(rows) == len(speeds) == 4
-    still = numbers(acts, "delta")
     for name, speed in speeds.items():
-        heard = (pl.col("position") + (speed or 0) * pl.col("waited")).ceil()
-        place = pl.min_horizontal(heard, "length") if speed else pl.col("position")
-        delta = numbers(acts.with_columns(delta=(place - pl.col("gold_position")) / pl.col("length")), "delta")
-        row = rows[name,]
+        acts = waits
+        if speed is not None:
+            heard = pl.when(STREAM).then(pl.col("begins") + speed * pl.col("waited")).otherwise(math.inf)
+            first = ended.with_columns(heard=heard).sort("example_id", "heard", "at").group_by(
+                "example_id", maintain_order=True
+            ).first()  # fmt: skip
+            joined = tables.texts.join(
+                first.select("example_id", "heard", "matches_error", "verdict"), on="example_id", how="left",
+                maintain_order="left",
+            )  # fmt: skip
+            acted, place = pl.col("verdict").is_not_null(), pl.min_horizontal(pl.col("heard").ceil(), "length")
+            acts = joined.with_columns(
+                acted=acted, found=pl.col("gold_error") & pl.col("matches_error").fill_null(value=False),
+                right=acted == pl.col("gold_error"), delta=(place - pl.col("gold_position")) / pl.col("length"),
+            )  # fmt: skip
+        delta, row = numbers(acts.filter("found"), "delta"), rows[name,]
         assert at(row["deviation"]) == pytest.approx(100 * delta.mean())
         assert at(row["within_20"]) == pytest.approx(100 * (np.abs(delta) <= 0.2 + 1e-9).mean())
         assert at(row["premature"]) == pytest.approx(100 * (delta < 0).mean())
+        assert at(row["found"]) == pytest.approx(100 * numbers(acts.filter("gold_error"), "found").mean())
+        assert at(row["false_alarm"]) == pytest.approx(
+            100 * numbers(acts.filter(~pl.col("gold_error")), "acted").mean()
+        )
+        assert at(row["accuracy"]) == pytest.approx(100 * numbers(acts, "right").mean())
         if speed is not None:
-            assert at(row["gap"]) == pytest.approx(100 * (delta - still).mean())
+            both = (acts["found"] & waits["found"]).to_numpy()
+            gap = (numbers(acts, "delta") - numbers(waits, "delta"))[both]
+            assert at(row["gap"]) == pytest.approx(100 * gap.mean())
+            assert at(row["gap_accuracy"]) == pytest.approx(difference(acts, waits).mean())
 
 
 def test_ranking_and_calibration_error_of_confidences(unfolding_report: StudyReport, tables: Tables) -> None:

@@ -82,6 +82,8 @@ class Prefix:
     """What is logged of the trace that each step reveals (E, S), by `TRACE_SIGNALS`; NaN where there is nothing."""
     by_code: bool = False
     """Whether answers are numbered by their codes, which is quicker, but may tell what comes later."""
+    answer_matches: LazyArrays = field(default_factory=LazyArrays, repr=False)
+    """Whether the answer of the trace that each step reveals is a text, bool (E, S), by the text."""
     _cache: dict[Hashable, np.ndarray] = field(default_factory=dict, init=False, repr=False)
 
     traces = _Statistic()
@@ -117,13 +119,15 @@ class Prefix:
         """The statistics of some examples alone."""
         revealed = None if self.revealed is None else self.revealed.rows(examples)
         tables = self.statistics.at_index(examples), self.features.at_index(examples), self.examples.at_index(examples)
-        return Prefix(*tables, revealed, self.signals.at_index(examples), self.by_code)
+        columns = self.signals.at_index(examples), self.by_code, self.answer_matches.at_index(examples)
+        return Prefix(*tables, revealed, *columns)
 
     def first(self, steps: int) -> Prefix:
         """The statistics of the first `steps` steps alone."""
         revealed = None if self.revealed is None else self.revealed.first_steps(steps)
         cut = slice(None), slice(steps)
-        tables = {name: getattr(self, name).at_index(cut) for name in ("statistics", "features", "signals")}
+        names = "statistics", "features", "signals", "answer_matches"
+        tables = {name: getattr(self, name).at_index(cut) for name in names}
         return replace(self, **tables, revealed=revealed)
 
     def compute_once(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:

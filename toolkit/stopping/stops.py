@@ -359,6 +359,16 @@ class Window(StopRule, name="window", reads={VOTES}, trusted=True):
         return Compared.one("run", np.where(seen.traces % self.size == 0, seen.run, np.nan), self.size)
 
 
+@dataclass(frozen=True)
+class Says(StopRule, name="says", reads={VOTES}, trusted=True, counts_votes=False):
+    """Stop at the first trace that gives the answer `answer`."""
+
+    answer: str = setting(what="a text")
+
+    def holds(self, seen: Prefix) -> np.ndarray:
+        return np.asarray(seen.answer_matches[self.answer])
+
+
 class WrappedStop(WrappedRule, StopRule):
     """A user's stopping rule; one that declares nothing reads all but columns, and makes no verifications."""
 

@@ -26,6 +26,10 @@ class Texts:
     frame: pl.DataFrame
     unit: np.ndarray
 
+    @property
+    def ids(self) -> pl.Series:
+        return self.frame["example_id"]
+
     def numbers(self, column: str) -> np.ndarray:
         """A column of examples (E,), NaN for null and where the log has none."""
         if column not in self.frame.columns:
@@ -64,9 +68,9 @@ class Texts:
 
 @dataclass(frozen=True, eq=False)
 class Acts:
-    """What a method did on each text (E,), 0 or 1, NaN where it is not known: it `acted`, it is `right` about the text,
-    it `finds` the error (of texts with one), raised a `false_alarm` (of others); `deviation`: Δ where it found it, and
-    `deviation_of_any` where it acted on a text with an error for any reason.
+    """What a method did on each text (E,), 0 or 1, NaN where it is not known or was not replayed: it `acted`, it is
+    `right` about the text, it `finds` the error (of texts with one), raised a `false_alarm` (of others); `deviation`: Δ
+    where it found it, and `deviation_of_any` where it acted on a text with an error for any reason.
     """
 
     acted: np.ndarray
@@ -76,6 +80,11 @@ class Acts:
     position: np.ndarray
     deviation: np.ndarray
     deviation_of_any: np.ndarray
+
+    @property
+    def replayed(self) -> np.ndarray:
+        """The texts (E,) bool on which the method was replayed."""
+        return ~np.isnan(self.acted)
 
     @property
     def timed(self) -> np.ndarray:
@@ -97,15 +106,17 @@ class Acts:
 
 
 def acts_of(run: StudyRun, policy: str, texts: Texts, checks: bool) -> Acts:
-    """Returns what a policy of a run did. Of verdicts on texts, which name no claim, an act on a text with an error
-    counts as finding it.
+    """Returns what a policy of a run did on some texts. Of verdicts on texts, which name no claim, an act on a text
+    with an error counts as finding it.
     """
-    acted = (run.texts(policy, "answer") == REFUTED).fill_null(False).to_numpy().astype(float)
-    position = np.where(acted == 1, run.values(policy, "position"), np.nan)
+    ids = texts.ids
+    refuted = (run.texts(policy, "answer", ids) == REFUTED).fill_null(False).to_numpy()
+    acted = np.where(ids.is_in(run.ids.implode()).to_numpy(), refuted, np.nan)
+    position = np.where(acted == 1, run.values(policy, "position", ids), np.nan)
     deviation = np.where(texts.error == 1, texts.deviation(position), np.nan)
-    finds = run.values(policy, "found") if checks else np.where(texts.error == 1, acted, np.nan)
+    finds = run.values(policy, "found", ids) if checks else np.where(texts.error == 1, acted, np.nan)
     return Acts(
-        acted, run.values(policy), finds, np.where(texts.error == 0, acted, np.nan), position,
+        acted, run.values(policy, on=ids), finds, np.where(texts.error == 0, acted, np.nan), position,
         np.where(finds == 1, deviation, np.nan), deviation,
     )  # fmt: skip
 
@@ -127,7 +138,7 @@ def contrast(values: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarr
 
 def errors_by_deviation(acts: Acts, texts: Texts, limits: tuple[float, ...]) -> Iterator[tuple[float, np.ndarray]]:
     """Yields, for each limit on Δ, whether the error of each text with one (E,) was found at most so late."""
-    known = (texts.error == 1) & ~np.isnan(texts.deviation(texts.first))
+    known = acts.replayed & (texts.error == 1) & ~np.isnan(texts.deviation(texts.first))
     for limit in limits:
         with np.errstate(invalid="ignore"):
             yield limit, np.where(known, acts.timed & (acts.deviation <= limit + CLOSE), np.nan)
@@ -138,6 +149,7 @@ def accuracy_by_deviation(acts: Acts, texts: Texts, limits: tuple[float, ...]) -
     acts on a text with an error at most so late, for any reason, and on none without one.
     """
     known = (texts.error == 0) | ((texts.error == 1) & ~np.isnan(texts.deviation(texts.first)))
+    known &= acts.replayed
     for limit in limits:
         with np.errstate(invalid="ignore"):
             by_then = acts.deviation_of_any <= limit + CLOSE

@@ -68,7 +68,7 @@ class Claims:
 
     def errors_by_kind(self, acts: Acts) -> dict[str, np.ndarray]:
         """Returns the texts (E,) that a method got wrong, 0 or 1, by kind of error; NaN where it is not known whether
-        the text holds one. Each error is of one kind.
+        the text holds one, or the method was not replayed. Each error is of one kind.
         """
         error, acted = self.texts.error == 1, acts.acted == 1
         open_ = error & (acts.finds == 0) & ~acted
@@ -79,7 +79,7 @@ class Claims:
         rest &= ~masks[UNSUPPORTED]
         masks[RETRIEVAL] = rest & self.matched("not_enough") & ~self.matched("refuted")
         masks[OTHER] = rest & ~masks[RETRIEVAL]
-        known = ~np.isnan(self.texts.error)
+        known = ~np.isnan(self.texts.error) & acts.replayed
         return {kind: np.where(known, masks[kind], np.nan) for kind in KINDS}
 
     def headroom_parts(self, acts: Acts, best: Acts) -> dict[str, np.ndarray]:
@@ -93,7 +93,7 @@ class Claims:
         kinds = self.errors_by_kind(acts)
         search = lost & ~extraction & (kinds[RETRIEVAL] == 1)
         masks = dict(zip(PARTS, (extraction, search, lost & ~extraction & ~search), strict=True))
-        parts = {name: np.where(with_error, mask, np.nan) for name, mask in masks.items()}
+        parts = {name: np.where(with_error & acts.replayed, mask, np.nan) for name, mask in masks.items()}
         return parts | {TIMING: np.abs(acts.deviation) - np.abs(best.deviation)}
 
     def density(self) -> np.ndarray:

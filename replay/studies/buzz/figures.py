@@ -179,7 +179,8 @@ def _acts(study: BuzzStudy) -> list[Buzzes]:
         acts = study.acts(one.name)
         on = (texts.error == 1) & ~np.isnan(acts.position) & ~np.isnan(texts.first) & (texts.length > 0)
         first, position = (values[on] / texts.length[on] for values in (texts.first, acts.position))
-        panels.append(Buzzes(_title(study, one), first, position, acts.finds[on] == 1, int((texts.error == 1).sum())))
+        count = int(((texts.error == 1) & acts.replayed).sum())
+        panels.append(Buzzes(_title(study, one), first, position, acts.finds[on] == 1, count))
     return panels
 
 
@@ -196,7 +197,7 @@ def _reliability_panels(study: BuzzStudy) -> list[ReliabilityPanel]:
 
 def _part_differences(study: BuzzStudy) -> Collection[Any]:
     main = study.systems.main.name
-    cells = study.run.differences("accuracy", study.part_pairs.values(), 100)
+    cells = study.part_differences("accuracy", 100)
     named = {name if whole == main else f"{name}, of {whole}": cell for (whole, name), cell in cells.items()}
     return [PolicyDifference(name, cell.estimate, cell.low, cell.high) for name, cell in named.items()]
 

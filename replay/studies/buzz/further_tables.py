@@ -25,9 +25,11 @@ from replay.studies.buzz.tables import (
     TABLE_7,
     TABLE_8,
     TABLE_9,
+    acting_notes,
 )
 from replay.studies.buzz.verdicts import VERDICTS, timed_pairs
 from replay.studies.kit.cells import interval_cell, unlogged_note
+from replay.studies.kit.runs import mean_cells
 from replay.studies.kit.sheet import Captions, Column, Gap, Row, Sheet, Value, intervals, numbers, with_published, words
 from toolkit.show import IntervalCell, Number, TableColumn
 from toolkit.stats.limits.intervals import quantile_limits
@@ -75,7 +77,7 @@ def _timing_rows(study: BuzzStudy) -> Iterator[Row]:
             **study.means(shares), **study.means({"deviation": acts.deviation}, rate=False),
             "median": _median_cell(study, acts),
             "found": float(np.nansum(acts.finds)), "timed": float(acts.timed.sum()),
-            "texts": float((study.texts.error == 1).sum()), "gap": gaps.get(one.name),
+            "texts": float(((study.texts.error == 1) & acts.replayed).sum()), "gap": gaps.get(one.name),
             "counts": "a claim that names it" if study.names_claims(one) else "any act",
         }  # fmt: skip
         published = published_timing(study.published) if one.name == main else {}
@@ -101,7 +103,7 @@ TIMING_TABLE = Sheet[BuzzStudy](
      "Verdicts on texts name no claim: any act on a text with an error counts, also one for a wrong reason, and their "
      "difference is to the system's acts counted so. "
      "The paper does not give its denominator: 61, 122, 141 and 183 right answers fit both of its shares.",
-     BuzzStudy.unnamed_lines),
+     acting_notes, BuzzStudy.unnamed_lines),
     DATASET, optional=True,
 )  # fmt: skip
 
@@ -157,9 +159,10 @@ BY_DEVIATION = Sheet[BuzzStudy](
 
 def _cost_rows(study: BuzzStudy) -> Iterator[Row]:
     for one in (*study.methods, *(v for v in study.variants if not v.is_pool)):
-        columns = {key: study.run.values(one.name, key) for key, _ in COSTS}
+        run = study.run_of(one.name)
+        columns = {key: run.values(one.name, key) for key, _ in COSTS}
         logged = {key: column for key, column in columns.items() if not np.isnan(column).any()}
-        means = study.means(logged, 1.0, rate=False)
+        means = mean_cells(logged, run.unit, study.setting.settings, 1.0, rate=False)
         for key, heading in COSTS:
             column = columns[key]
             if np.isnan(column).all():
@@ -236,25 +239,31 @@ FRONTIER = Sheet[BuzzStudy](
 
 
 def _clock_rows(study: BuzzStudy) -> Iterator[Row]:
-    run, names = study.sweep, [name for name in study.speeds if study.sweep.has(name)]
+    run, names = study.clock, [name for name in study.speeds if study.clock.has(name)]
     if len(names) < 2 or "waits" not in names or run.cell("waits", "deviation") is None:
         return
-    gaps = run.differences("deviation", [(name, "waits") for name in names if name != "waits"], 100)
+    pairs = [(name, "waits") for name in names if name != "waits"]
+    later, right = (run.differences(metric, pairs, 100) for metric in ("deviation", "accuracy"))
+    metrics = "deviation", "within_20", "premature", "found", "false_alarm", "accuracy"
     for name in names:
-        values = {key: run.cell(name, key, 100) for key in ("deviation", "within_20", "premature")}
-        yield Row((name,), None, values | {"gap": gaps.get((name, "waits"))})
+        values: dict[str, Value] = {key: run.cell(name, key, 100) for key in metrics}
+        gaps = {"gap": later.get((name, "waits")), "gap_accuracy": right.get((name, "waits"))}
+        yield Row((name,), None, values | gaps | {"texts": float(len(run.ids))})
 
 
 CLOCK = Sheet[BuzzStudy](
     "clock", "What being slow costs", ("text",),
     (intervals("mean Δ %", "deviation", 1, signed=True), intervals("|Δ| ≤ 20 %, %", "within_20", 1),
-     intervals("Δ < 0, %", "premature", 1), intervals("mean Δ minus waiting, points", "gap", 1, signed=True)),
+     intervals("Δ < 0, %", "premature", 1), intervals("mean Δ minus waiting, points", "gap", 1, signed=True),
+     intervals("found %", "found", 1), intervals("false alarms %", "false_alarm", 1), ACCURACY,
+     intervals("accuracy minus waiting, points", "gap_accuracy", 1, signed=True, drop=1),
+     numbers("texts", "texts", 0, drop=2)),
     _clock_rows,
-    ("Where the text goes on, it acts at the words heard when the round of the act is done: the word at which that "
-     "round began, and those spoken in the seconds of its claim so far. Claims are taken in the order of their words, "
-     "and none overtakes a slower one: it acts on the same claim at every speed, so errors found, false alarms and "
-     "accuracy are those of a text that waits. Where later rounds of a claim began at later words, the words between "
-     "are counted beside the seconds.", BuzzStudy.unnamed_lines), DATASET, optional=True,
+    ("Where the text goes on, a claim is refuted at the word of its first round and those spoken in the seconds of its "
+     "rounds; it acts at the refutation that comes first so, which may be of another claim than where the text waits: "
+     "a quick claim overtakes a slow one. Of the texts whose seconds and length are logged; limits of differences hold "
+     "for all rows at once, those of Δ are of texts on which both found the error.", BuzzStudy.unnamed_lines), DATASET,
+    optional=True,
 )  # fmt: skip
 CALIBRATION = Sheet[BuzzStudy](
     "calibration", "Whether confidences tell how often verdicts are right", ("verdicts",),
@@ -319,7 +328,8 @@ def _headroom_rows(study: BuzzStudy) -> Iterator[Row]:
         return
     for name in (main, *(one.name for one in study.variants if not one.is_pool)):
         acts, best = study.acts(name), study.acts(BEST)
-        values: dict[str, Value] = {**headroom_cells(study, acts, name), "best": study.mean(best.finds)}
+        best_finds = study.mean(np.where(acts.replayed, best.finds, np.nan))
+        values: dict[str, Value] = {**headroom_cells(study, acts, name), "best": best_finds}
         yield Row((name,), None, values)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from replay.runs.passes.coverage import LEFT_OUT
 from replay.runs.saved.provenance import software_versions
 from replay.studies.buzz.cases import cases_csv, cases_markdown
 from replay.studies.buzz.figures import FIGURES, MOST_PANELS
@@ -28,7 +29,7 @@ from replay.studies.kit.sheet import merge_notes, tables_of
 from toolkit.arguments import checks_arguments
 from toolkit.errors import InvalidError, argument
 from toolkit.log import AnyLog, check_log, open_log
-from toolkit.show import SIMULATED, remark
+from toolkit.show import SIMULATED, code_of, remark
 from toolkit.show.drawing.page import WIDTH, width_in_inches
 from toolkit.stats import Settings, check_margin
 from toolkit.workers.chosen import spread_over_workers
@@ -117,7 +118,7 @@ def _undone_lines(study: BuzzStudy) -> Iterator[str]:
 
 
 def _left_out(study: BuzzStudy) -> Iterator[tuple[str, dict[str, str]]]:
-    for name, run in (("methods", study.run), ("pairs", study.rule_pairs), ("sweep", study.sweep)):
+    for name, run in study.runs.items():
         if run.result is not None and run.result.excluded:
             yield name, dict(run.result.excluded)
 
@@ -151,11 +152,21 @@ def _measured_on_lines(study: BuzzStudy) -> Iterator[str]:
     yield log_line(provenance, study.simulated)
     yield f"texts: {study.where}; chosen on: {study.dev or 'nothing'}"
     yield "; ".join(f"`{one.pool}` is {one.name}" for one in study.systems.every)
-    yield from warnings_of(study.run.result, _NOTES)
+    yield from _warning_lines(study)
     if study.published is not None:
         yield f"shown for comparison: the published numbers of {study.published}"
     yield intervals_line(provenance)
     yield "`run.json` holds all of this and the versions"
+
+
+def _warning_lines(study: BuzzStudy) -> Iterator[str]:
+    """The warnings of every run, with its name where they are not those of the methods' too."""
+    of_methods = warnings_of(study.run.result, (LEFT_OUT, *_NOTES))
+    yield from of_methods
+    for name, run in study.runs.items():
+        for line in warnings_of(run.result, (LEFT_OUT, *_NOTES)):
+            if line not in of_methods:
+                yield remark(code_of(line), f"run `{name}`: {line}")
 
 
 _NOTES = ("later_claims", "short_after_buzz")

@@ -28,7 +28,15 @@ from replay.studies.buzz.people import People, read_people
 from replay.studies.buzz.published import WORK, published_fixed
 from replay.studies.buzz.systems import DIRECT, WITHOUT_PART, System, Systems, policy_of, read_systems, scored_pools
 from replay.studies.kit.published import PublishedDataset, PublishedRow, published_name
-from replay.studies.kit.runs import StudyRun, joint_cells, mean_cell, mean_cells, replay_covered_policies
+from replay.studies.kit.runs import (
+    Pair,
+    StudyRun,
+    differences_of_runs,
+    joint_cells,
+    mean_cell,
+    mean_cells,
+    replay_covered_policies,
+)
 from toolkit.errors import ConflictError, UnknownError, argument, counted, suggest
 from toolkit.log import Log
 from toolkit.show import IntervalCell
@@ -49,6 +57,8 @@ REVISIONS: Mapping[str, Mapping[str, Any]] = {
 """Rules of extraction and of revision (appendix A.6), with the paper's settings."""
 PAPER = "CE-1 + REV-1"
 """The pair that the paper chose."""
+BY_LENGTH = "REV-3"
+"""The rule of revision that reads the texts' `length`."""
 CONFIDENCES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 SWEPT: Mapping[str, Sequence[float]] = {
     "confidence": CONFIDENCES, "patience": (1, 2, 3, 4), "max_claims": (1, 2, 4, 8, 16), "max_rounds": (1, 2, 3),
@@ -56,6 +66,8 @@ SWEPT: Mapping[str, Sequence[float]] = {
 """Settings of the frontier, by the policy's key."""
 SEASON = "season"
 """The column of examples that groups of people are told apart by, where the log has it."""
+ON_DEV = " on dev"
+"""The end of the names of runs on dev."""
 DEV_RESAMPLES = 200
 """Resamples of what is only chosen on dev."""
 
@@ -134,12 +146,29 @@ class BuzzStudy:
     def simulated(self) -> bool:
         return self.log.simulated
 
-    def _replay(self, policies: Sequence[Policy], on_dev: bool = False) -> StudyRun:
-        settings = self.setting.settings
-        if on_dev:
-            settings = replace(settings, resamples=min(settings.resamples, DEV_RESAMPLES))
-        where = self.dev if on_dev else self.where
+    def _replay(self, policies: Sequence[Policy], without: Iterable[str] = ()) -> StudyRun:
+        """The run of policies on the reported texts, `without` the texts with these ids."""
+        where, settings = _without_ids(self.where, without), self.setting.settings
         return replay_covered_policies(self.log, self.contents, policies, where=where, settings=settings)
+
+    def _replay_on_dev(self, policies: Sequence[Policy]) -> StudyRun:
+        """The run of policies on the texts that choices are made on; empty without any."""
+        if self.dev is None:
+            return StudyRun()
+        settings = replace(self.setting.settings, resamples=min(self.setting.settings.resamples, DEV_RESAMPLES))
+        return replay_covered_policies(self.log, self.contents, policies, where=self.dev, settings=settings)
+
+    @cached_property
+    def runs(self) -> dict[str, StudyRun]:
+        """Every run by its name in notes. Policies that lack some texts, such as those whose `length` is not logged,
+        have a run of their own, so that no others lose these texts.
+        """
+        return {
+            "methods": self.run, ONE_ROUND: self.one_round_run, "pairs": self.rule_pairs,
+            f"pairs with {BY_LENGTH}": self.length_pairs, "sweep": self.sweep, "clock": self.clock,
+            f"baselines{ON_DEV}": self.dev_baselines, f"pairs{ON_DEV}": self.dev_pairs,
+            f"pairs with {BY_LENGTH}{ON_DEV}": self.dev_length_pairs, f"thresholds{ON_DEV}": self.dev_thresholds,
+        }  # fmt: skip
 
     # ---- methods ----
 
@@ -150,14 +179,27 @@ class BuzzStudy:
 
     @cached_property
     def run(self) -> StudyRun:
-        """The run of every method, of the main one without a part, and of the best time to act in hindsight."""
+        """The run of every method, and of two policies that can be replayed wherever the main one can: of it without
+        revisions, and of the best time to act in hindsight.
+        """
         pool = self.systems.main.pool
-        further: list[Policy] = [
-            Buzz(name=NO_REVISION, pool=pool, revisions=0, to_end=True),
-            Buzz(name=ONE_ROUND, pool=pool, max_rounds=1, to_end=True),
-            BestBuzz(name=BEST, pool=pool),
-        ]
-        return self._replay([*self._method_policies, *further])
+        without = Buzz(name=NO_REVISION, pool=pool, revisions=0, to_end=True)
+        return self._replay([*self._method_policies, without, BestBuzz(name=BEST, pool=pool)])
+
+    @cached_property
+    def one_round_run(self) -> StudyRun:
+        """The run of the main method and of it without further rounds, which cannot be replayed where revisions
+        followed the verdict of a later round; of the texts of `run`. Empty where no claim has a second round.
+        """
+        main, excluded = self.systems.main, () if self.run.result is None else self.run.result.excluded
+        if not self.run.has(main.name) or not self.has_further_rounds:
+            return StudyRun()
+        without = Buzz(name=ONE_ROUND, pool=main.pool, max_rounds=1, to_end=True)
+        return self._replay([policy_of(main, frozenset()), without], excluded)
+
+    def run_of(self, name: str) -> StudyRun:
+        """Returns the run in which a method or a variant stands."""
+        return self.one_round_run if name == ONE_ROUND else self.run
 
     @cached_property
     def texts(self) -> Texts:
@@ -186,8 +228,22 @@ class BuzzStudy:
             )
         ]  # fmt: skip
         pools.sort(key=lambda one: one.system is not main)
-        policies = [Variant(name, name, main, is_pool=False) for name in (ONE_ROUND, NO_REVISION)]
-        return [*pools, *(one for one in policies if self.run.has(one.name))]
+        there = {ONE_ROUND: self.has_further_rounds, NO_REVISION: self.has_revisions}
+        policies = [Variant(name, name, main, is_pool=False) for name, has_rows in there.items() if has_rows]
+        return [*pools, *(one for one in policies if self.run_of(one.name).has(one.name))]
+
+    @property
+    def has_further_rounds(self) -> bool:
+        """Whether a claim of the main method has a second round."""
+        return bool((self.claims(self.systems.main).frame["rounds"] > 1).any())
+
+    @property
+    def has_revisions(self) -> bool:
+        """Whether the main method makes claims over the whole text, after its last word."""
+        return self._makes_revisions(self.systems.main)
+
+    def _makes_revisions(self, system: System) -> bool:
+        return bool((self.claims(system).frame["stage"] == "revision").any())
 
     def names_claims(self, one: Variant) -> bool:
         """Whether a method acts on claims that are compared with the error, so that it finds one by naming it; else any
@@ -202,14 +258,13 @@ class BuzzStudy:
 
     def revises(self, one: Variant) -> bool:
         """Whether a variant makes claims over the whole text, after its last word."""
-        revisions = self.claims(one.system).frame["stage"] == "revision"
-        return one.label != NO_REVISION and bool(revisions.any())
+        return one.label != NO_REVISION and self._makes_revisions(one.system)
 
     def counterpart(self, one: Variant) -> str:
         """Returns the policy that differs from a variant in its part alone: the main system, without its revisions
         where the variant is a pool that makes none.
         """
-        without = one.is_pool and not self.revises(one) and self.run.has(NO_REVISION)
+        without = one.is_pool and not self.revises(one) and self.has_revisions and self.run.has(NO_REVISION)
         return NO_REVISION if without else self.systems.main.name
 
     def fixed_methods(self) -> list[tuple[str, str, PublishedRow]]:
@@ -229,6 +284,11 @@ class BuzzStudy:
         main = self.systems.main.name
         return {one.name: (self.counterpart(one), one.name) for one in self.variants if one.name != main}
 
+    def part_differences(self, metric: str, scale: float) -> dict[Pair, IntervalCell]:
+        """Returns how much higher a metric is than without each part, each of the texts on which both were replayed."""
+        pairs = {pair: self.run_of(pair[1]) for pair in self.part_pairs.values()}
+        return differences_of_runs(metric, pairs, scale)
+
     @cached_property
     def _computed(self) -> dict[Any, Any]:
         return {}
@@ -242,7 +302,7 @@ class BuzzStudy:
     def acts(self, name: str) -> Acts:
         """The words after which a policy acts on each text, what it says there, and whether that is right."""
         of_texts = {one.name for one in self.systems.every if not one.checks}
-        return self.once(("acts", name), lambda: acts_of(self.run, name, self.texts, name not in of_texts))
+        return self.once(("acts", name), lambda: acts_of(self.run_of(name), name, self.texts, name not in of_texts))
 
     @property
     def main_acts(self) -> Acts | None:
@@ -273,34 +333,29 @@ class BuzzStudy:
     # ---- what is chosen on dev ----
 
     @cached_property
-    def dev_run(self) -> StudyRun:
-        """The run on dev of baselines, pairs of rules and thresholds; empty without dev."""
-        if self.dev is None:
-            return StudyRun()
+    def dev_baselines(self) -> StudyRun:
+        """The run on dev of verdicts on texts."""
         baselines = {one.name for one in self.systems.every if not one.checks}
-        policies = [one for one in self._method_policies if one.name in baselines]
-        return self._replay([*policies, *self._pair_policies, *self._swept["confidence"].values()], on_dev=True)
+        return self._replay_on_dev([one for one in self._method_policies if one.name in baselines])
 
     def baselines(self, group: str) -> list[System]:
         """Returns the baselines of a backbone that the main method is compared with: the best on dev, else each."""
-        there = [one for one in self.systems.baselines(group) if self.run.has(one.name)]
-        best = self._choice_on_dev(there).name
+        there, best = self._replayed_baselines(group), self.baseline_choice(group).name
         return there if best is None else [one for one in there if one.name == best]
 
-    def _choice_on_dev(self, policies: Iterable[Policy | System]) -> DevChoice:
-        run = self.dev_run
-        cells = {one.name: cell.estimate for one in policies if (cell := run.cell(one.name, "accuracy")) is not None}
-        if not cells:
-            return DevChoice()
-        best = max(cells, key=lambda name: cells[name])
-        return DevChoice(best, sum(one > cells[best] - CLOSE for one in cells.values()), len(run.ids))
+    def _replayed_baselines(self, group: str) -> list[System]:
+        return [one for one in self.systems.baselines(group) if self.run.has(one.name)]
+
+    def baseline_choice(self, group: str) -> DevChoice:
+        """Returns the baseline of a backbone that was most accurate on dev."""
+        return _choice_on_dev(self.dev_baselines, self._replayed_baselines(group))
 
     def accuracy_on_dev(self, group: str) -> float | None:
         """Returns how accurate a backbone is on dev without checks; None without dev. Gains over what is least accurate
         on the same texts would be large by luck.
         """
         direct = self.systems.of(DIRECT, group) or next(iter(self.baselines(group)), None)
-        cell = None if direct is None else self.dev_run.cell(direct.name, "accuracy")
+        cell = None if direct is None else self.dev_baselines.cell(direct.name, "accuracy")
         return None if cell is None else cell.estimate
 
     # ---- rules of extraction and revision ----
@@ -313,15 +368,63 @@ class BuzzStudy:
             for ce, keys in EXTRACTIONS.items() for rev, more in REVISIONS.items()
         ]  # fmt: skip
 
+    @property
+    def _plain_pairs(self) -> list[Policy]:
+        return [one for one in self._pair_policies if not one.name.endswith(BY_LENGTH)]
+
+    @property
+    def _length_pairs(self) -> list[Policy]:
+        """The pairs that read the texts' length, and the paper's beside them."""
+        return [one for one in self._pair_policies if one.name.endswith(BY_LENGTH) or one.name == PAPER]
+
     @cached_property
     def rule_pairs(self) -> StudyRun:
-        """The run of every pair of rules of extraction and revision."""
-        return self._replay(self._pair_policies)
+        """The run of the pairs of rules of extraction and revision that read no length."""
+        return self._replay(self._plain_pairs)
+
+    @cached_property
+    def length_pairs(self) -> StudyRun:
+        """The run of the other pairs and of the paper's, on the texts whose length is logged where they revise."""
+        return self._replay(self._length_pairs)
+
+    @cached_property
+    def dev_pairs(self) -> StudyRun:
+        return self._replay_on_dev(self._plain_pairs)
+
+    @cached_property
+    def dev_length_pairs(self) -> StudyRun:
+        return self._replay_on_dev(self._length_pairs)
+
+    @property
+    def pair_names(self) -> list[str]:
+        """Every pair of rules, in the order of the paper."""
+        return [one.name for one in self._pair_policies]
+
+    def run_of_pair(self, name: str) -> StudyRun:
+        """Returns the run in which a pair of rules stands beside the paper's."""
+        return self.length_pairs if name.endswith(BY_LENGTH) else self.rule_pairs
+
+    def differs_from_paper(self, name: str) -> bool:
+        """Whether a pair of rules may act otherwise than the paper's: one of its extraction needs rows of revisions."""
+        same_extraction = name.partition(" + ")[0] == PAPER.partition(" + ")[0]
+        return name != PAPER and (self.has_revisions or not same_extraction)
+
+    def dev_run_of_pair(self, name: str) -> StudyRun:
+        """Returns the run on dev in which a pair of rules stands beside the paper's."""
+        return self.dev_length_pairs if name.endswith(BY_LENGTH) else self.dev_pairs
+
+    @property
+    def lacks_length_on_dev(self) -> bool:
+        """Whether pairs that read the length lack texts of dev, so that none of them can be chosen there."""
+        return self.dev_length_pairs.result is not None and len(self.dev_length_pairs.ids) < len(self.dev_pairs.ids)
 
     @cached_property
     def pair_choice(self) -> DevChoice:
-        """The pair that was most accurate on dev."""
-        return self._choice_on_dev(self._pair_policies)
+        """The pair that was most accurate on dev, of those that were replayed on the same texts."""
+        if self.lacks_length_on_dev or self.dev_length_pairs.result is None:
+            return _choice_on_dev(self.dev_pairs, self._plain_pairs)
+        cells = {name: self.dev_run_of_pair(name).cell(name, "accuracy") for name in self.pair_names}
+        return _most_accurate(cells, len(self.dev_pairs.ids))
 
     # ---- thresholds, caps, and a text that does not wait ----
 
@@ -341,14 +444,21 @@ class BuzzStudy:
 
     @cached_property
     def sweep(self) -> StudyRun:
-        """The run of thresholds, patience and caps, each alone, and of texts that do not wait."""
+        """The run of thresholds, patience and caps, each alone."""
+        return self._replay([one for policies in self._swept.values() for one in policies.values()])
+
+    @cached_property
+    def clock(self) -> StudyRun:
+        """The run of texts that do not wait and of one that does, where seconds and the text's length are logged."""
         pool = self.systems.main.pool
-        swept = [one for policies in self._swept.values() for one in policies.values()]
-        clock = [
+        return self._replay([
             Buzz(name=name, pool=pool, words_per_second=one, on_missing="use_available")
             for name, one in self.speeds.items()
-        ]
-        return self._replay([*swept, *clock])
+        ])  # fmt: skip
+
+    @cached_property
+    def dev_thresholds(self) -> StudyRun:
+        return self._replay_on_dev([*self._swept["confidence"].values()])
 
     def swept_names(self, key: str) -> dict[float, str]:
         """Returns the replayed policies of a swept key, by its value."""
@@ -366,7 +476,9 @@ class BuzzStudy:
         """The policy of the confidence from which on refutations count that was most accurate on dev; none without
         confidences.
         """
-        return self._choice_on_dev(self._swept["confidence"].values()) if self.has_confidences else DevChoice()
+        if not self.has_confidences:
+            return DevChoice()
+        return _choice_on_dev(self.dev_thresholds, self._swept["confidence"].values())
 
     @property
     def learnt_threshold(self) -> float | None:
@@ -409,15 +521,27 @@ class BuzzStudy:
         policies = [one for one in self.run.result.source.policies if one.name == main.name]
         return choose_cases(self.log, policies, self.texts, acts, self.claims(main), self.setting.settings)
 
+    def _unreplayed_lines(self) -> Iterator[str]:
+        """Names the policies that could not be replayed; those of dev where it is not for what lacks elsewhere too."""
+        reported: dict[str, str] = {}
+        for key, run in self.runs.items():
+            of_dev = key.endswith(ON_DEV)
+            yield from (
+                f"{name}{ON_DEV if of_dev else ''}: {why}" for name, why in run.missing.items()
+                if reported.get(name) != why
+            )  # fmt: skip
+            reported |= {} if of_dev else run.missing
+
     def missing_lines(self) -> Iterator[str]:
         """Says what the log lacks for this data set, each line with what needs it."""
-        for run in (self.run, self.rule_pairs, self.sweep):
-            yield from (f"{name}: {why}" for name, why in run.missing.items())
+        yield from self._unreplayed_lines()
         if self.run.result is None:
             return
         texts, main = self.texts, self.systems.main
         if self.dev is None:
             yield "no dev split: baselines are compared each, and neither a pair of rules nor a threshold is chosen"
+        if self.lacks_length_on_dev:
+            yield f"texts of dev lack their `length`: no pair with {BY_LENGTH} is chosen there"
         if not any(not one.system.checks for one in self.methods):
             yield "no verdicts on whole texts: tables 1, 2 and 7 have no baseline"
         if not self.fixed_methods():
@@ -444,9 +568,30 @@ class BuzzStudy:
                 yield "no `confidence`: the frontier has no thresholds, `calibration` is left out"
             if not claims.frame["claim_text"].is_not_null().any():
                 yield "no `claim_text`: `agreement` has no same claims, and figure 1 does not say what claims are"
+        if len(self.variants) < 2:
+            yield "no pool without a part, no second round and no revision: table 3 is left out"
         if self.other is None:
             yield "one pool of checks: tables 3 and 6 and `agreement` have no other pool"
         yield from self.cases.missing
+
+
+def _without_ids(where: str, ids: Iterable[str]) -> str:
+    """The SQL condition that narrows another one to the examples without some ids."""
+    quoted = ", ".join("'{}'".format(one.replace("'", "''")) for one in ids)
+    return f"({where}) AND example_id NOT IN ({quoted})" if quoted else where
+
+
+def _choice_on_dev(run: StudyRun, policies: Iterable[Policy | System]) -> DevChoice:
+    """Chooses the most accurate of the policies that a run on dev has."""
+    return _most_accurate({one.name: run.cell(one.name, "accuracy") for one in policies}, len(run.ids))
+
+
+def _most_accurate(cells: Mapping[str, IntervalCell | None], texts: int) -> DevChoice:
+    known = {name: cell.estimate for name, cell in cells.items() if cell is not None}
+    if not known:
+        return DevChoice()
+    best = max(known, key=lambda name: known[name])
+    return DevChoice(best, sum(one > known[best] - CLOSE for one in known.values()), texts)
 
 
 def study_log(log: Log, setting: BuzzSetting) -> tuple[BuzzStudy, ...]:

@@ -7,7 +7,7 @@ What is left names the backbone where the log does not say the model.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from replay.kinds.sample import Sample
 from replay.policies.base import Policy
 from toolkit.errors import UnsuitableError
 from toolkit.log import Log, collect
-from toolkit.stopping.stops import AtLeast
+from toolkit.stopping.stops import AtLeast, Says
 
 DIVER, ONE_SHOT, NO_FILTER, SENTENCES = "DIVER", "one-shot extraction", "no filter", "sentences as claims"
 DIRECT, SEARCH, PREFIXES = "Vanilla LLM", "LLM + Web Search", "LLM over prefixes"
@@ -175,14 +175,26 @@ def _with_backbones(systems: Sequence[System], models: Mapping[str, str]) -> lis
 
 def policy_of(system: System, scored: Collection[str]) -> Policy:
     """Returns the policy of a system as it ran: it acts at the first refutation and listens to the end; a model that is
-    asked again and again acts once it is sure. `scored`: pools with a score by the verifier `refuted`.
+    asked again and again acts once it is sure, or, without a score, at its first `refuted`. `scored`: pools with a
+    score by the verifier `refuted`.
     """
     if system.checks:
         return Buzz(name=system.name, pool=system.pool, to_end=True)
     if not system.positioned:
         return Sample(name=system.name, pool=system.pool, max_traces=1, select="first")
-    stop: dict[str, Any] = {"stop": AtLeast(score=EVEN, verifier=REFUTED)} if system.pool in scored else {}
-    return Sample(name=system.name, pool=system.pool, select="last", **stop)
+    stop = AtLeast(score=EVEN, verifier=REFUTED) if system.pool in scored else Says(answer=REFUTED)
+    return Sample(name=system.name, pool=system.pool, select="last", stop=stop)
+
+
+def acting_lines(systems: Iterable[System], scored: Collection[str]) -> Iterator[str]:
+    """Says when models act that are asked again and again while a text unfolds."""
+    rules = {
+        True: f"once the verifier `{REFUTED}` is at {EVEN:g}",
+        False: f"at its first `{REFUTED}`: no score is logged",
+    }
+    for one in systems:
+        if one.positioned:
+            yield f"{one.name} acts {rules[one.pool in scored]}."
 
 
 def scored_pools(log: Log) -> frozenset[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from replay.runs.passes.coverage import LEFT_OUT
 from replay.studies.buzz.claims import KINDS, label_counts
 from replay.studies.buzz.published import (
     COUNTED,
@@ -19,11 +20,12 @@ from replay.studies.buzz.published import (
     published_unfolding,
     published_variant,
 )
-from replay.studies.buzz.study import NO_REVISION, ONE_ROUND, PAPER, BuzzStudy
-from replay.studies.buzz.systems import DIVER, ONE_SHOT, match_rules
+from replay.studies.buzz.study import BY_LENGTH, NO_REVISION, ONE_ROUND, PAPER, BuzzStudy
+from replay.studies.buzz.systems import DIVER, ONE_SHOT, acting_lines, match_rules, scored_pools
 from replay.studies.buzz.verdicts import baseline_pairs
-from replay.studies.kit.runs import Pair, StudyRun
+from replay.studies.kit.runs import Pair, StudyRun, differences_of_runs
 from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers, with_published, words
+from toolkit.show import remark
 
 DATASET = "data set"
 ACCURACY = intervals("accuracy %", "accuracy", 1)
@@ -69,9 +71,14 @@ def gap_columns(heading: str) -> tuple[Column, Column]:
     )
 
 
-def gap_cells(study: BuzzStudy, run: StudyRun, pairs: Mapping[str, Pair]) -> Callable[[str], dict[str, Value]]:
-    """Returns a function that gives the differences of a row by its name; `pairs`: of which policies."""
-    cells = {key: run.differences(key, pairs.values(), scale) for key, scale in _quality_scales(study).items()}
+def gap_cells(
+    study: BuzzStudy, pairs: Mapping[str, Pair], run_of: Callable[[str], StudyRun]
+) -> Callable[[str], dict[str, Value]]:
+    """Returns a function that gives the differences of a row by its name; `pairs`: of which policies, `run_of`: in
+    which run the row's policy stands. Limits hold for all at once.
+    """
+    runs = {pair: run_of(name) for name, pair in pairs.items()}
+    cells = {key: differences_of_runs(key, runs, scale) for key, scale in _quality_scales(study).items()}
     return lambda name: {f"gap_{key}": cells[key].get(pairs.get(name, ("", ""))) for key in cells}
 
 
@@ -84,7 +91,7 @@ def _baseline_names(study: BuzzStudy) -> dict[str, Pair]:
 
 def _main_rows(study: BuzzStudy) -> Iterator[Row]:
     main = study.systems.main.method
-    gaps = gap_cells(study, study.run, _baseline_names(study))
+    gaps = gap_cells(study, _baseline_names(study), study.run_of)
     for one in study.methods:
         if one.system.checks and one.label != main:
             continue
@@ -99,10 +106,15 @@ def _baseline_lines(study: BuzzStudy) -> list[str]:
     return ["The method is compared with the baseline of each backbone that was best on dev."]
 
 
+def acting_notes(study: BuzzStudy) -> Iterator[str]:
+    """Says when methods act that are asked again and again."""
+    return acting_lines((one.system for one in study.methods), scored_pools(study.log))
+
+
 TABLE_1 = Sheet[BuzzStudy](
     "table_1", "Methods by backbone", ("backbone", "method"),
     lambda parts: scored_columns(parts, *gap_columns(f"{parts[0].systems.main.method} minus it")), _main_rows,
-    (_baseline_lines, _label_lines), DATASET, "1",
+    (_baseline_lines, acting_notes, _label_lines), DATASET, "1",
 )  # fmt: skip
 
 
@@ -110,7 +122,7 @@ def _fixed_rows(study: BuzzStudy) -> Iterator[Row]:
     group, rows = study.systems.main.group, study.fixed_methods()
     of_group = [one for one in study.methods if one.system.group == group]
     ours = {one.label: one for one in sorted(of_group, key=lambda one: one.system is study.systems.main)}
-    gaps = gap_cells(study, study.run, _baseline_names(study))
+    gaps = gap_cells(study, _baseline_names(study), study.run_of)
     named = [(kind, method, ours.get(method), published) for kind, method, published in rows]
     listed = {method for _, method, *_ in named}
     rest = [one for one in of_group if not one.system.checks and one.label not in listed] if named else []
@@ -135,12 +147,23 @@ TABLE_2 = Sheet[BuzzStudy](
 )  # fmt: skip
 
 
+def _fewer_lines(study: BuzzStudy) -> Iterator[str]:
+    """Says of how many texts the system is replayed without further rounds, where these are fewer than all."""
+    run, every = study.one_round_run, len(study.texts.frame) if study.main_acts is not None else 0
+    if run.has(ONE_ROUND) and len(run.ids) < every:
+        yield remark(
+            LEFT_OUT, f"`{ONE_ROUND}` and what it is compared with are of {len(run.ids):,} of {every:,} texts: on the "
+            "others, on which a later round decided, revisions followed what it said"
+        )  # fmt: skip
+
+
 def _variant_rows(study: BuzzStudy) -> Iterator[Row]:
     pairs, main = study.part_pairs, study.systems.main.name
-    gaps = gap_cells(study, study.run, pairs)
+    gaps = gap_cells(study, pairs, study.run_of)
     for one in study.variants if len(study.variants) > 1 else ():
         acts = study.acts(one.name)
-        values = quality_cells(study, study.run, one.name) | gaps(one.name) | {
+        values = quality_cells(study, study.run_of(one.name), one.name) | gaps(one.name) | {
+            "texts": float(acts.replayed.sum()),
             "by": "pool" if one.is_pool else "policy", "revises": "yes" if study.revises(one) else "no",
             "against": {main: "whole", NO_REVISION: NO_REVISION}[pairs[one.name][0]] if one.name in pairs else "",
             **study.means({"found": acts.finds, "false_alarm": acts.false_alarm}),
@@ -154,13 +177,13 @@ TABLE_3 = Sheet[BuzzStudy](
     "table_3", "The system without a part", ("variant",),
     lambda parts: [words("by", "by"), words("revises", "revises"), *scored_columns(
         parts, intervals("found %", "found", 1), intervals("false alarms %", "false_alarm", 1),
-        words("against", "against"), *gap_columns("that minus it"),
+        words("against", "against"), *gap_columns("that minus it"), numbers("texts", "texts", 0, drop=1),
     )],
     _variant_rows,
     ("by: `pool` was generated without the part, `policy` replays the whole system's log without it. revises: whether "
      "it makes revisions; a pool without is compared with `no revision`, others with the whole. Limits hold for all "
      "rows at once. The losses that the paper's text gives are not the differences of its table.",
-     BuzzStudy.unnamed_lines, _label_lines),
+     _fewer_lines, BuzzStudy.unnamed_lines, _label_lines),
     DATASET, "3", optional=True,
 )  # fmt: skip
 
@@ -222,7 +245,8 @@ def _hop_rows(study: BuzzStudy) -> Iterator[Row]:
         means = study.means({hops: np.where(on, columns[one.name], np.nan) for hops, on in groups.items()})
         for hops, on in groups.items():
             gap = gaps.get(hops) if one.name == main else None
-            values: dict[str, Value] = {"accuracy": means[hops], "texts": float(on.sum()), "gap": gap}
+            count = float((on & study.acts(one.name).replayed).sum())
+            values: dict[str, Value] = {"accuracy": means[hops], "texts": count, "gap": gap}
             yield Row((one.name, hops), None, values, published_hops(study.published, one.label, hops))
 
 
@@ -230,8 +254,9 @@ TABLE_5 = Sheet[BuzzStudy](
     "table_5", "Accuracy by the passages that a claim needs", ("method", "hops"),
     (with_published(ACCURACY, "pct", "published %", "published"),
      intervals(f"minus {ONE_ROUND}, points", "gap", 1, signed=True), numbers("texts", "texts", 0)),
-    _hop_rows, (f"`{ONE_ROUND}`: no search follows up the first; its limits hold for all hops at once.",), DATASET, "5",
-    optional=True,
+    _hop_rows,
+    (f"`{ONE_ROUND}`: no search follows up the first; its limits hold for all hops at once.", _fewer_lines), DATASET,
+    "5", optional=True,
 )  # fmt: skip
 
 
@@ -308,7 +333,7 @@ TABLE_7 = Sheet[BuzzStudy](
      "of their own. The paper's macro-F1 is compared with neither: every text of its data set holds an error, so over "
      "texts and two labels it would be 44 % at the paper's accuracy, and the paper does not say of what it is; nor "
      "whether its accuracy takes an act on another claim for right, as ours does. Its backbone is GPT-4o mini.",
-     _label_lines),
+     acting_notes, _label_lines),
     DATASET, "7",
 )  # fmt: skip
 
@@ -330,15 +355,16 @@ TABLE_8 = Sheet[BuzzStudy](
 
 
 def _pair_rows(study: BuzzStudy) -> Iterator[Row]:
-    run, chosen = study.rule_pairs, study.pair_choice.name
-    gaps = gap_cells(study, run, {name: (name, PAPER) for name in run.policies if name != PAPER})
-    for name in (*run.policies, *run.missing):
+    chosen = study.pair_choice.name
+    gaps = gap_cells(study, {name: (name, PAPER) for name in study.pair_names if name != PAPER}, study.run_of_pair)
+    for name in study.pair_names:
         extraction, _, revision = name.partition(" + ")
-        values: dict[str, Value] = {}
+        run, values = study.run_of_pair(name), dict[str, Value]()
         if run.has(name):
             ends = run.texts(name, "ending") == "exhausted"
             values = quality_cells(study, run, name) | gaps(name) | {
-                "dev": study.dev_run.cell(name, "accuracy", 100), "chosen": "yes" if name == chosen else "",
+                "texts": float(len(run.ids)), "dev": study.dev_run_of_pair(name).cell(name, "accuracy", 100),
+                "chosen": "yes" if name == chosen else "",
                 "found": run.cell(name, "found", 100), "false_alarm": run.cell(name, "false_alarm", 100),
                 "calls": run.cell(name, "calls"), "short": 100 * float(np.mean(ends.fill_null(False).to_numpy())),
             }  # fmt: skip
@@ -350,13 +376,15 @@ TABLE_9 = Sheet[BuzzStudy](
     (with_published(ACCURACY, "pct", "published %", "published"), F1,
      *gap_columns(f"minus {PAPER}"), numbers("on dev %", "dev", 1), words("chosen", "chosen"),
      intervals("found %", "found", 1, drop=1), intervals("false alarms %", "false_alarm", 1, drop=1),
-     numbers("calls", "calls", 1, drop=1), numbers("log too short %", "short", 1, drop=3)),
+     numbers("calls", "calls", 1, drop=1), numbers("log too short %", "short", 1, drop=3),
+     numbers("texts", "texts", 0, drop=3)),
     _pair_rows,
     ("CE-1: until the extractor ends; CE-2: 5 claims a sentence; CE-3: one for 4 words; CE-4: 3 for each name. REV-1: "
      "4 passes; REV-2: 15 less the claims; REV-3: one for 4 words, less the claims. CE-3 and REV-3 have no published "
      "numbers, and the paper's choice, CE-1 + REV-1, is best on one of its two data sets; a row without any of ours "
      "needs columns of units. log too short: texts on which the log ended before the "
-     "rule did. Limits hold for all pairs at once.", lambda study: study.pair_choice.lines, BuzzStudy.unnamed_lines,
-     _label_lines),
+     f"rule did. {BY_LENGTH} is of the texts whose length is logged where it revises, and its differences are to the "
+     "paper's pair on these. Limits hold for all pairs at once.", lambda study: study.pair_choice.lines,
+     BuzzStudy.unnamed_lines, _label_lines),
     DATASET, "9",
 )  # fmt: skip

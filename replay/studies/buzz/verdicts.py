@@ -14,6 +14,7 @@ from replay.studies.buzz.claims import ALL_VERDICTS, SPURIOUS
 from replay.studies.buzz.study import NO_REVISION, ONE_ROUND, PAPER, BuzzStudy
 from replay.studies.buzz.systems import NO_FILTER, ONE_SHOT, WITHOUT_PART, System
 from replay.studies.kit.cells import interval_cell
+from replay.studies.kit.runs import differences_of_runs
 from replay.studies.kit.verdicts import (
     Answer,
     Finding,
@@ -149,33 +150,37 @@ def _on_parts(study: BuzzStudy) -> Iterator[Finding]:
         NO_REVISION: ("do revisions", "it needs rows of revisions"),
         ONE_ROUND: ("do further rounds", "it needs claims of several rounds"),
     }
-    cells = study.run.differences(ACCURACY, [pair for label, pair in pairs.items() if label in parts], 100)
+    cells = differences_of_runs(
+        ACCURACY, {pair: study.run_of(pair[1]) for label, pair in pairs.items() if label in parts}, 100
+    )
     for label, (question, needs) in parts.items():
         pair = pairs.get(label, ("", ""))
         there, whole = {label: cells[pair]} if pair in cells else {}, "the whole" if pair[0] == main else pair[0]
         yield finding_on_any(f"{question} make {method} more accurate", there, f"accuracy of {whole} minus {{}}", needs)
     hops = study.texts.groups("hops")
     further = {}
-    if len(hops) > 1 and study.run.has(main, ONE_ROUND):
+    if len(hops) > 1 and study.one_round_run.has(ONE_ROUND):
         fewest, most = (pick(hops, key=float) for pick in (min, max))
         gain = study.acts(main).right - study.acts(ONE_ROUND).right
         values = contrast(gain, hops[most], hops[fewest])
         further = study.gaps({f"{most} minus that at {fewest}": (values, _zero(values))})
     yield finding_on_any(
         "do further rounds help more where claims need more passages", further, "gain by further rounds at hops {}",
-        "it needs `hops` of examples",
+        "it needs `hops` of examples" if len(hops) < 2 else parts[ONE_ROUND][1],
     )  # fmt: skip
 
 
 def _on_rules(study: BuzzStudy) -> Iterator[Finding]:
     """Answers which rules of extraction and revision are best, and whether a threshold helps."""
     margin, chosen = study.setting.margin, study.pair_choice.name
-    rivals = [name for name in study.rule_pairs.policies if name != PAPER]
+    rivals = {(PAPER, name): study.run_of_pair(name) for name in study.pair_names if study.differs_from_paper(name)}
     points = f"{100 * margin:g} point{'' if margin == 0.01 else 's'}"
     question = f"is {PAPER} as good as every other pair, within {points}"
-    cells = study.rule_pairs.differences(ACCURACY, [(PAPER, name) for name in rivals], 100)
+    cells = differences_of_runs(ACCURACY, rivals, 100)
     yield _finding_on_losses(question, {name: cell for (_, name), cell in cells.items()}, margin, study)
-    better = study.rule_pairs.differences(ACCURACY, [(chosen, PAPER)], 100) if chosen not in (None, PAPER) else {}
+    better = {}
+    if chosen not in (None, PAPER):
+        better = study.run_of_pair(chosen).differences(ACCURACY, [(chosen, PAPER)], 100)
     needs = "no dev split" if chosen is None else f"dev chooses {PAPER} {study.pair_choice.among}"
     yield finding_on_any(
         f"does the pair chosen on dev beat {PAPER}", {str(chosen): cell for cell in better.values()},
@@ -206,9 +211,9 @@ def _on_rules(study: BuzzStudy) -> Iterator[Finding]:
 
 def _finding_on_losses(question: str, cells: Mapping[str, IntervalCell], margin: float, study: BuzzStudy) -> Finding:
     if not cells:
-        return Finding(question, Answer.UNASKED, why="it needs several pairs of rules")
-    units = len(set(study.rule_pairs.unit.tolist()))
-    losses = {name: answer_on_loss(cell.scaled(0.01), margin, units) for name, cell in cells.items()}
+        return Finding(question, Answer.UNASKED, why="it needs rows of revisions, or units of claims, for other rules")
+    units = {name: len(set(study.run_of_pair(name).unit.tolist())) for name in cells}
+    losses = {name: answer_on_loss(cell.scaled(0.01), margin, units[name]) for name, cell in cells.items()}
     loses = answer_on_losses(losses.values())
     worst = min(cells, key=lambda name: cells[name].estimate)
     answer = {Answer.YES: Answer.NO, Answer.NO: Answer.YES}.get(loses, loses)

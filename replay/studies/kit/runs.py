@@ -35,7 +35,9 @@ class StudyRun:
 
     result: Result | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
-    _joint: dict[tuple[str, tuple[Pair, ...]], dict[Pair, IntervalCell]] = field(default_factory=dict, init=False)
+    _joint: dict[tuple[str, float, tuple[Pair, ...]], dict[Pair, IntervalCell]] = field(
+        default_factory=dict, init=False
+    )
 
     @property
     def policies(self) -> list[str]:
@@ -49,14 +51,21 @@ class StudyRun:
         """Returns estimate and interval of a policy's metric, times `scale`; None where it is unknown."""
         return None if self.result is None else cells.cell(self.result.statistics, policy, metric, scale)
 
-    def differences(self, metric: str, pairs: Iterable[Pair], scale: float = 1.0) -> dict[Pair, IntervalCell]:
-        """Returns the difference of each pair that was replayed; their limits hold for all of them at once."""
+    def differences(
+        self, metric: str, pairs: Iterable[Pair], scale: float = 1.0, *, share: float = 1.0
+    ) -> dict[Pair, IntervalCell]:
+        """Returns the difference of each pair that was replayed; their limits hold for all of them at once, but for the
+        `share` of the error that the level allows.
+        """
         known = [pair for pair in dict.fromkeys(pairs) if self.has(*pair)]
         if self.result is None or not known or metric not in set(self.result.summary["metric"]):
             return {}
-        key = metric, tuple(known)
+        key = metric, share, tuple(known)
         if key not in self._joint:
-            rows = self.result.summariser.joint_differences(metric, known).drop_nulls("difference").iter_rows()
+            summariser = self.result.summariser
+            settings = replace(summariser.settings, level=1 - share * (1 - summariser.settings.level))
+            at_level = replace(summariser, settings=settings)
+            rows = at_level.joint_differences(metric, known).drop_nulls("difference").iter_rows()
             self._joint[key] = {(one, other): IntervalCell(*ends) for one, other, *ends, _ in rows}
         return {pair: cell.scaled(scale) for pair, cell in self._joint[key].items()}
 
@@ -95,16 +104,37 @@ class StudyRun:
         """The number of what each example is resampled with (E,)."""
         return np.zeros(0, int) if self.result is None else example_units(self.result.examples.sort("example_id"))
 
-    def values(self, policy: str, column: str = "correct") -> np.ndarray:
-        """Returns an outcome column of a policy (E,), in the order of `ids`; all NaN where no policy has it."""
-        rows = self._outcomes.filter(pl.col("policy") == policy)
-        if column not in rows.columns:
-            return np.full(len(rows), np.nan)
-        return rows[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    def values(self, policy: str, column: str = "correct", on: pl.Series | None = None) -> np.ndarray:
+        """Returns an outcome column of a policy (E,), in the order of `ids`, or of the ids `on`; NaN on examples that
+        are not compared, and all NaN where no policy has it.
+        """
+        return self._column(policy, column, on).cast(pl.Float64).fill_null(np.nan).to_numpy()
 
-    def texts(self, policy: str, column: str) -> pl.Series:
-        """Returns an outcome column of a policy (E,) as texts, such as its answers, in the order of `ids`."""
-        return self._outcomes.filter(pl.col("policy") == policy)[column].cast(pl.String)
+    def texts(self, policy: str, column: str, on: pl.Series | None = None) -> pl.Series:
+        """Returns an outcome column of a policy (E,) as texts, such as its answers, in the order of `ids`, or of the
+        ids `on`; null on examples that are not compared.
+        """
+        return self._column(policy, column, on).cast(pl.String)
+
+    def _column(self, policy: str, column: str, on: pl.Series | None) -> pl.Series:
+        rows = self._outcomes.filter(pl.col("policy") == policy)
+        values = rows[column] if column in rows.columns else pl.Series([None] * len(rows), dtype=pl.Float64)
+        if on is None:
+            return values
+        known = pl.DataFrame({"example_id": rows["example_id"], "value": values})
+        return on.to_frame("example_id").join(known, on="example_id", how="left", maintain_order="left")["value"]
+
+
+def differences_of_runs(metric: str, pairs: Mapping[Pair, StudyRun], scale: float = 1.0) -> dict[Pair, IntervalCell]:
+    """Returns the difference of each pair within the run that it stands in; their limits hold for all of them at once:
+    the runs, which may be of unlike examples, share the error that the level allows by their numbers of pairs.
+    """
+    known = {pair: one for pair, one in pairs.items() if one.has(*pair)}
+    cells: dict[Pair, IntervalCell] = {}
+    for each in dict.fromkeys(known.values()):
+        of_run = [pair for pair, one in known.items() if one is each]
+        cells |= each.differences(metric, of_run, scale, share=len(of_run) / len(known))
+    return cells
 
 
 def example_units(examples: pl.DataFrame) -> np.ndarray:
