@@ -49,12 +49,12 @@ def _policy_names(given: Mapping[str, Any]) -> Iterator[str]:
         for one in json.loads(_read_text(place))["policies"]:
             yield from (one["name"], one["sweep"])
     elif isinstance(file := given.get("policies"), str | Path):
-        yield from (one["name"] for one in tomllib.loads(_read_text(Path(file)))["policy"])
+        yield from (policy["name"] for policy in tomllib.loads(_read_text(Path(file)))["policy"])
     elif (log := next((word for word in words if (Path(word) / "manifest.json").is_file()), None)) is not None:
         from replay.policies.suite import suite
         from replay.policies.toml import load_policies
 
-        yield from (one.name for one in load_policies(suite(log).text).policies)
+        yield from (policy.name for policy in load_policies(suite(log).text).policies)
 
 
 def _read_text(path: Path) -> str:
@@ -65,7 +65,9 @@ def _read_text(path: Path) -> str:
 def _metric_names(_: Mapping[str, Any]) -> Iterator[str]:
     from toolkit.columns import with_columns
 
-    yield from (str(one.metric) for one in with_columns() if one.metric and not one.family and not one.cost)
+    yield from (
+        str(column.metric) for column in with_columns() if column.metric and not column.family and not column.cost
+    )
 
 
 def _cost_names(_: Mapping[str, Any]) -> Iterator[str]:

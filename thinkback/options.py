@@ -116,7 +116,7 @@ class LazyCommand:
 
     @property
     def __annotations__(self) -> dict[str, Any]:  # type: ignore[override]
-        return {one.name: one.annotation for one in self.options[0]}
+        return {option.name: option.annotation for option in self.options[0]}
 
     def __call__(self, **given: Any) -> None:
         """Runs the command. Arguments that the user did not give are left to the library's defaults."""
@@ -139,7 +139,9 @@ def _command_parameters(
             side.append(_typer_parameter(name, parameter.name, hints[parameter.name], parameter.default))
     middle, readers = [], {}
     functions, without = getattr(command, LIBRARY, ((), frozenset()))
-    for argument, annotation, default in (one for function in functions for one in _read_arguments(function)):
+    for argument, annotation, default in (
+        read_argument for function in functions for read_argument in _read_arguments(function)
+    ):
         if argument in without or argument in hints or argument in readers:
             continue
         description = described(name, argument)
@@ -216,7 +218,7 @@ def _default_value(node: ast.expr | None, constants: Mapping[str, ast.expr]) -> 
     if isinstance(node, ast.Name):
         return _default_value(constants[node.id], constants) if node.id in constants else None
     if isinstance(node, ast.Tuple):
-        return tuple(_default_value(one, constants) for one in node.elts)
+        return tuple(_default_value(elt, constants) for elt in node.elts)
     return ast.literal_eval(node)
 
 
@@ -268,7 +270,7 @@ def _some_names(argument_name: str, description: Described, text: str) -> tuple[
 def numbers(kind: type[int] | type[float], argument_name: str, text: str | None) -> tuple[float, ...]:
     """The numbers in an option that takes several, separated by commas. ThinkbackError where one is no number."""
     try:
-        return tuple(kind(one) for one in names(text))
+        return tuple(kind(name) for name in names(text))
     except ValueError:
         from toolkit.errors import InvalidError, argument
 

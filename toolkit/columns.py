@@ -267,7 +267,7 @@ def cost_named(
     for column in costs:
         names = (column.header, column.cost_name, column.name, str(column.metric))
         if wanted in {one.replace("_", " ").casefold() for one in names}:
-            others = (one for one in costs if one.stands_for == column.name and known(str(one.metric)))
+            others = (cost for cost in costs if cost.stands_for == column.name and known(str(cost.metric)))
             return column if known(str(column.metric)) else next(others, column)
     raise UnknownError(f"no cost is called `{name}`; {suggest(name, cost_names_for_users(costs))}")
 
@@ -282,4 +282,4 @@ def ranking_costs(columns: Sequence[OutcomeColumn] = COLUMNS) -> tuple[OutcomeCo
 
     One that not every run has, such as money, comes before others of its place.
     """
-    return tuple(sorted((one for one in columns if one.ranks), key=lambda one: (one.place, one.always)))
+    return tuple(sorted((column for column in columns if column.ranks), key=lambda one: (one.place, one.always)))

@@ -267,7 +267,7 @@ def _typed_tuple(item: Any, values: Any) -> tuple[Any, ...] | None:
     values = tuple(values)
     if item in (str, int) and set(map(type, values)) <= {item}:  # a million hashes of questions
         return values
-    items = tuple(as_kind(item, one) for one in values)
+    items = tuple(as_kind(item, value) for value in values)
     return None if any(one is None for one in items) else items
 
 

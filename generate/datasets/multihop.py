@@ -41,7 +41,7 @@ def _musique_passages(row: PublishedRow) -> Iterator[Passage]:
 
 def _wiki_passages(row: PublishedRow) -> Iterator[Passage]:
     facts = row.list_of("supporting_facts") if row.has("supporting_facts") else []
-    if not all(isinstance(one, list) and len(one) == 2 for one in facts):
+    if not all(isinstance(fact, list) and len(fact) == 2 for fact in facts):
         raise row.column_error("supporting_facts", "must be pairs of a title and the number of a sentence")
     needed = {str(title) for title, _ in facts}
     for one in row.list_of("context"):
@@ -66,7 +66,7 @@ _PUBLISHED = {
 
 def _texts_of(row: PublishedRow, column: str) -> list[str]:
     texts = row.list_of(column) if row.has(column) else []
-    if not all(isinstance(one, str) for one in texts):
+    if not all(isinstance(text, str) for text in texts):
         raise row.column_error(column, "must be a list of texts")
     return texts
 
@@ -104,7 +104,7 @@ def _read_wiki(request: ReadRequest) -> LoadedDataSet:
     """Reads 2WikiMultiHopQA's examples. `hops`: the passages that a question needs. Aliases and demonyms of an answer
     are right, too, as in version 1.1 of its evaluation script.
     """
-    beside = [one for one in dict.fromkeys(file.with_name(ALIASES) for file in request.files) if one.is_file()]
+    beside = [path for path in dict.fromkeys(file.with_name(ALIASES) for file in request.files) if path.is_file()]
     names = {row.text("Q_id"): [*_texts_of(row, "aliases"), *_texts_of(row, "demonyms")]
              for row in (read_rows(beside) if beside else [])}  # fmt: skip
 

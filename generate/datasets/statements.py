@@ -201,7 +201,7 @@ def _answers_of_people(row: PublishedRow, length: int) -> dict[str, Any]:
     answers = row.list_of("answers") if row.has("answers") else []
     if not all(isinstance(one, dict) and isinstance(one.get("right"), bool) for one in answers):
         raise row.column_error("answers", "must be objects with `right` (true or false), and perhaps `position`")
-    places = [_word_number(row, "answers", one.get("position"), length) for one in answers]
+    places = [_word_number(row, "answers", answer.get("position"), length) for answer in answers]
     first = [place for place, one in zip(places, answers, strict=True) if one["right"] and place is not None]
     known = bool(answers) and None not in places
     return {

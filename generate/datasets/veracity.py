@@ -149,7 +149,7 @@ def _passages(request: ReadRequest) -> dict[str, list[str]] | None:
         documents = row.list_of("docs")
         if not all(isinstance(one, str) for one in documents):
             raise row.column_error("docs", "holds something that is not a string")
-        distinct = dict.fromkeys(one.strip() for one in documents if one.strip())
+        distinct = dict.fromkeys(document.strip() for document in documents if document.strip())
         passages.setdefault(fold_white_space(row.text("claim")), list(distinct))
     return passages
 

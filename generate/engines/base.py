@@ -287,7 +287,7 @@ def split_in_proportion(total: float, weights: Sequence[float]) -> list[float]:
 
 def summed_cost(completions: Sequence[Completion], name: str) -> Any:
     """The sum of a cost of several completions; None where one of them is not known."""
-    parts = [getattr(one, name) for one in completions]
+    parts = [getattr(completion, name) for completion in completions]
     return None if None in parts else sum(parts)
 
 

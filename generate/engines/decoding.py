@@ -182,7 +182,7 @@ class _DecodingState:
             self.running,
             *(entropies_and_ranks(logits, tokens) if self.ranked else ()),
         ]
-        table = torch.stack([one.double() for one in columns])
+        table = torch.stack([column.double() for column in columns])
         now = perf_counter() - began
         finished = []
         for slot, (token, logprob, eos, cut, running, *ranked) in enumerate(table.T.tolist()):

@@ -87,14 +87,16 @@ class JournalQueue:
 
     def submit_calls(self, calls: Iterable[JournalCall]) -> None:
         """Give calls to the engine."""
-        for one in calls:
+        for call in calls:
             if self._engine is None:
                 self._engine = call_queue(self._opened())
             if not self.waiting:
                 self._last = time.monotonic()
-            self.waiting[one.call.key] = one
-            proven = one.of_pool in self.proven
-            self._engine.submit(build_without_checks(Call, {**vars(one.call), "proven": True}) if proven else one.call)
+            self.waiting[call.call.key] = call
+            proven = call.of_pool in self.proven
+            self._engine.submit(
+                build_without_checks(Call, {**vars(call.call), "proven": True}) if proven else call.call
+            )
 
     def completed(self) -> list[Settled]:
         """Wait for answers, and record them; none where no call is on its way.
@@ -239,9 +241,9 @@ class JournalQueue:
 
 def _seconds_of(samples: Sequence[Answered]) -> float:
     """A call's seconds of the engine, or where these are not known from its request on; 0 where it failed."""
-    completions = [one.completion for one in samples if one.completion is not None]
+    completions = [sample.completion for sample in samples if sample.completion is not None]
     device = summed_cost(completions, "device_s")
-    return float(device) if device is not None else max(one.latency_s for one in completions)
+    return float(device) if device is not None else max(completion.latency_s for completion in completions)
 
 
 def _completions(call: JournalCall, outcome: Sequence[Completion]) -> Iterator[Completion]:

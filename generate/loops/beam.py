@@ -49,7 +49,7 @@ class Beam(Loop):
             texts = [one for parts in grown for one in parts or ()]
             paid += [one.calls[-1] for before, parts in zip(beam, grown, strict=True) if not before.done
                      for one in parts or ()]  # fmt: skip
-            scores = yield Score(tuple(one.text for one in texts), self.scorer)
+            scores = yield Score(tuple(text.text for text in texts), self.scorer)
             paid.append(scores)
             ranked = sorted(range(len(texts)), key=lambda i: -_score_or_lowest(scores.values[i]))[: self.width]
             beam, values = [texts[i] for i in ranked], tuple(scores.values[i] for i in ranked)
@@ -65,9 +65,11 @@ class Beam(Loop):
         replies = yield Ask(prompt, self.max_tokens, self.expand, self.temperature, stop=(self.step,))
         return [
             _BeamText(
-                before.text + one.text + self.step * bool(one.text), (*before.calls, one), self._is_complete(one.text)
+                before.text + reply.text + self.step * bool(reply.text),
+                (*before.calls, reply),
+                self._is_complete(reply.text),
             )
-            for one in replies
+            for reply in replies
         ]
 
     def _is_complete(self, text: str) -> bool:

@@ -92,7 +92,7 @@ class _HeardText:
 
     def add_claims(self, claims: Sequence[str]) -> list[str]:
         """Adds the claims that are new, and returns these."""
-        new = [one for one in dict.fromkeys(claims) if one not in self.claims]
+        new = [claim for claim in dict.fromkeys(claims) if claim not in self.claims]
         self.claims += new
         return new
 
@@ -199,7 +199,7 @@ class Listening(Loop):
     def _extract_claims(self, heard: _HeardText, sentence: str) -> Steps:
         """(claim, what naming it cost) in order; a last one of no words where the extractor named none."""
         if self.extract == SENTENCES:
-            return [*((one, ()) for one in heard.add_claims([sentence])), ("", ())]
+            return [*((claim, ()) for claim in heard.add_claims([sentence])), ("", ())]
         claims: list[tuple[str, tuple[Paid, ...]]] = []
         while self.claims is None or len(heard.claims) < self.claims:
             if self.claims is None and len(heard.claims) >= len(heard.text.words) + MORE_CLAIMS:
@@ -223,7 +223,7 @@ class Listening(Loop):
         """One reply to a prompt that has the claims so far."""
         lines = heard.claims
         if self.sees == "verdicts":
-            lines = [f"{one} ({heard.verdicts.get(one, NOT_ENOUGH)})" for one in heard.claims]
+            lines = [f"{claim} ({heard.verdicts.get(claim, NOT_ENOUGH)})" for claim in heard.claims]
         prompt = heard.example.prompt(file, claims="\n".join(lines), **fields)
         (reply,) = yield Ask(prompt, self.max_tokens, temperature=self.temperature, engine=engine)
         return reply
@@ -263,7 +263,7 @@ class Listening(Loop):
                 match = _NEXT_QUERY.search(reply.text)
                 following = "" if match is None else match[1].strip()
                 passages = tuple(part for part in (_NEXT_QUERY.sub("", reply.text).strip(),) if part)
-            evidence += [one for one in passages if one not in evidence]
+            evidence += [passage for passage in passages if passage not in evidence]
             prompt = heard.example.prompt(self.check_prompt, claim=claim.text, evidence="\n\n".join(evidence))
             logprobs = self.max_tokens if self.confidence == TOKEN else 0
             (reply,) = yield Ask(prompt, self.max_tokens, logprobs=logprobs, engine=self.check_engine)

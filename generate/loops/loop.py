@@ -75,7 +75,7 @@ class Loop(Checked, ABC):
         """The rule with its settings, as the manifest has it."""
         if (stop := self.stop) is None:
             return None
-        given = ((one, getattr(stop, one.name)) for one in fields(stop))  # type: ignore[arg-type]
+        given = ((field, getattr(stop, field.name)) for field in fields(stop))  # type: ignore[arg-type]
         return {"rule": stop.name} | {one.name: value for one, value in given if value != one.default}
 
 

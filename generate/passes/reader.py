@@ -90,7 +90,7 @@ class Reader:
         self.model_pad_id = network.config.pad_token_id
         self._takes = frozenset(inspect.signature(network.forward).parameters)
         self.left = left and not is_bidirectional(network)
-        small = sum(one.numel() for one in network.parameters()) < SMALL
+        small = sum(parameter.numel() for parameter in network.parameters()) < SMALL
         self.small = small and network.device.type == "cpu"
         self.even = _depends_on_padding(self)
 

@@ -133,7 +133,7 @@ def open_corpus(
     folder = index or path.with_name(path.name + SUFFIX)
     wanted = {
         "form": FORM, "path": path.name, "layout": layout, "k1": k1, "b": b, "bm25s": import_bm25s().__version__,
-        "files": [[one.name, one.stat().st_size, one.stat().st_mtime_ns] for one in files],
+        "files": [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files],
     }  # fmt: skip
     record = _read_record(folder, place)
     if record is None or any(record.get(key) != value for key, value in wanted.items()):

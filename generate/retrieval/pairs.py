@@ -31,7 +31,7 @@ Pair = tuple[str, str]
 def pairs_of(request: Score | Verify, place: str) -> Sequence[Pair]:
     """The pairs that a request wants scored. RuleError where it has single texts."""
     pairs = request.texts if type(request) is Score else ()
-    if not pairs or not all(isinstance(one, tuple) for one in pairs):
+    if not pairs or not all(isinstance(pair, tuple) for pair in pairs):
         raise RuleError(f"`{place}` scores pairs of texts: give `Score` tuples of two")
     return pairs  # type: ignore[return-value]
 
@@ -69,7 +69,7 @@ class _Entailment:
 
     def answer(self, requests: Sequence[Scoring]) -> list[Scores]:
         ids = [[self._ids(pair) for pair in pairs_of(request, self.place)] for request, _ in requests]
-        return [replace(one, prompt_tokens=0) for one in read_scores(self.reader, ids, self._scores)]
+        return [replace(score, prompt_tokens=0) for score in read_scores(self.reader, ids, self._scores)]
 
     def _ids(self, pair: Pair) -> TokenIds:
         return encode_pair(self.reader.tokens, *pair)

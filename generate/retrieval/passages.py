@@ -47,7 +47,7 @@ def read_passages(files: Sequence[Path], layout: str, place: str) -> pl.DataFram
     ThinkbackError where a file can't be read, a passage has no id or no text, two have one id, or there is none.
     """
     rows = pl.concat(
-        [_read_file(one, place) if layout == "passages" else _read_questions(one, layout) for one in files]
+        [_read_file(file, place) if layout == "passages" else _read_questions(file, layout) for file in files]
     )
     if not rows.height:
         raise EmptyError(f"`{place}.path`: `{files[0]}` has no passages: give it rows of `id` and `text`")

@@ -177,7 +177,7 @@ def read_logged(log: Log, pools: Sequence[str], names: Sequence[str]) -> LoggedR
     matches = within & pl.col("example_id").is_in(list(names)) & pl.col("pool").is_in(list(pools))
     for table in READ:
         if log.has(table):
-            columns = [one for one in log.columns(table) if one not in (*JUDGED, *TOKEN_LISTS)]
+            columns = [column for column in log.columns(table) if column not in (*JUDGED, *TOKEN_LISTS)]
             frame = collect(log.scan(table, columns).filter(matches), log).sort(ORDER[table])
             for (name,), mine in frame.group_by("example_id", maintain_order=True):
                 rows.setdefault(str(name), {})[table] = tuple(mine.to_dicts())

@@ -593,5 +593,5 @@ def _call_for_samples(call: JournalCall, samples: Sequence[int]) -> JournalCall:
 
 def read_answers(texts: Sequence[Read], rules: AnswerSettings) -> list[str | None]:
     """The answers of texts, None where a text has none."""
-    answers = read_normal_answers([(one.text, one.cut) for one in texts], rules)
+    answers = read_normal_answers([(text.text, text.cut) for text in texts], rules)
     return [answer if is_readable_answer(answer, rules) else None for answer in answers]

@@ -114,7 +114,7 @@ def trace_row(
 
 def first_and_last_moment(completions: Sequence[Completion], began: float | None) -> tuple[float | None, float | None]:
     """The moments at which the first of some completions was sent and the last came, in seconds after `began`."""
-    started = [one.started_at for one in completions if one.started_at is not None]
+    started = [completion.started_at for completion in completions if completion.started_at is not None]
     ends = [_ended_at(one) for one in completions]
     return _seconds_after(min(started, default=None), began), _seconds_after(max(ends, default=None), began)
 
@@ -134,7 +134,7 @@ def list_column(name: str, values: Sequence[Sequence[float] | None]) -> pl.Serie
     kind = LISTS[name]
     if all(one is None for one in values):
         return pl.Series(name, [None] * len(values), SCHEMA[name])
-    arrays = [np.zeros(0, kind) if one is None else np.asarray(one, kind) for one in values]
+    arrays = [np.zeros(0, kind) if value is None else np.asarray(value, kind) for value in values]
     ends = np.cumsum([0, *map(len, arrays)])
     missing = pa.array([one is None for one in values])
     lists = pa.LargeListArray.from_arrays(pa.array(ends), pa.array(np.concatenate(arrays)), mask=missing)

@@ -135,7 +135,7 @@ def _loop_estimate(plan: SamplingPlan, step: LoopStep, examples: Sequence[Prepar
     per_call = recipe.engine_of(step.engine).samples_at_once(samples)
     prompts = [recipe.prompts[file] for file in prompts_of(loop).values()]
     longest = sum(
-        max((_prompt_bytes(one.render(example.fields)) for one in prompts), default=0) for example in examples
+        max((_prompt_bytes(prompt.render(example.fields)) for prompt in prompts), default=0) for example in examples
     )
     known = hasattr(loop, "most_repeated_tokens")
     longest += count * loop.most_repeated_tokens if known else count * most * limit + _read_bytes(plan, step)
@@ -155,7 +155,11 @@ def _loop_estimate(plan: SamplingPlan, step: LoopStep, examples: Sequence[Prepar
 def _read_bytes(plan: SamplingPlan, step: LoopStep) -> int:
     total = 0
     for rows in plan.examples.iter_slices(LEAST_OPEN) if step.of else ():
-        tables = [table for one in plan.logged_rows(rows["example_id"].to_list()).values() for table in one.values()]
+        tables = [
+            table
+            for logged_row in plan.logged_rows(rows["example_id"].to_list()).values()
+            for table in logged_row.values()
+        ]
         read = [row for table in tables for row in table if row["pool"] in step.of]
         total += sum(len(str(value).encode()) for row in read for value in row.values() if value is not None)
     return total
@@ -165,7 +169,7 @@ def _request_count(recipe: Recipe, step: PoolStep, example_id: str, per_call: in
     """The requests for an example's samples, which a server has apart where their temperatures differ."""
     drawn = [step.temperature.temperature(recipe.seed, example_id, step.pool, index) for index in range(step.samples)]
     calls = (drawn[start : start + per_call] for start in range(0, len(drawn), per_call))
-    return sum(len(recipe.engine_of(step.engine).options.split_into_requests(one)) for one in calls)
+    return sum(len(recipe.engine_of(step.engine).options.split_into_requests(call)) for call in calls)
 
 
 def _prompt_tokens(recipe: Recipe, step: PoolStep, example: PreparedExample, attempts: _LoggedAttempts) -> int:

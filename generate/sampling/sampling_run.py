@@ -356,7 +356,7 @@ class SamplingRun:
                 return
             examples = list(self.with_logged_rows(ready).values())
             self.unwritten |= {one.example_id: one for one in ready}
-            by_name = {one.name: one for one in examples}
+            by_name = {example.name: example for example in examples}
             self.add_journaled_answers(by_name, [name for name in by_name if name in self.begun])
             self.opened |= by_name
             self.queue.submit_calls(self.loops.first_calls(examples))
@@ -397,7 +397,7 @@ class SamplingRun:
 
     def forget_examples(self, examples: Sequence[OpenExample]) -> None:
         """Forget the examples that are done; their rows are made of the journal."""
-        done = {one.name for one in examples if not one.missing}
+        done = {example.name for example in examples if not example.missing}
         self.stuck.difference_update(one.name for one in examples)
         self.stuck.update(one.name for one in examples if one.missing and one.waits_for_nothing)
         for name in done:
@@ -470,7 +470,11 @@ class SamplingRun:
         recipe, trace_rows, texts = self.plan.recipe, [], []
         ids = rows["example_id"].to_list()
         events = self.journal.answers_of(ids)
-        done = {(one.about, one.pool, one.sample): one.completion for one in events if one.completion is not None}
+        done = {
+            (event.about, event.pool, event.sample): event.completion
+            for event in events
+            if event.completion is not None
+        }
         began: dict[str, float] = {}
         for (name, _, _), completion in done.items():
             if completion.started_at is not None:
@@ -583,7 +587,7 @@ class SamplingRun:
         traces = log.scan("traces", ["cost"]) if log.has("traces") else None
         if traces is not None and collect(traces.select(pl.col("cost").is_not_null().any())).item():
             currencies = (one.options.cost_currency for one in (recipe.engine, *recipe.engines.values()))
-            details["currency"] = next((one for one in currencies if one is not None), None)
+            details["currency"] = next((currency for currency in currencies if currency is not None), None)
         return log, details, judging, notes
 
     @property

@@ -123,7 +123,7 @@ class JudgeScore(Checked):
     def loop(self, recipe: Recipe, request: Any, fields: Mapping[str, str]) -> Steps:
         """Asks for the score of each text."""
         prompts = [
-            recipe.prompts[self.prompt].render(fields_of(request, one, fields)) for one in texts_to_score(request)
+            recipe.prompts[self.prompt].render(fields_of(request, text, fields)) for text in texts_to_score(request)
         ]
         replies = []
         for prompt in prompts:
@@ -132,11 +132,13 @@ class JudgeScore(Checked):
             name: _sum_of_costs(replies, name)
             for name in ("prompt_tokens", "completion_tokens", "latency_s", "device_s")
         }
-        return Scores(tuple(read_number(one.text, self.read, self.key) for one in replies), **costs, calls=len(replies))
+        return Scores(
+            tuple(read_number(reply.text, self.read, self.key) for reply in replies), **costs, calls=len(replies)
+        )
 
 
 def _sum_of_costs(replies: Sequence[Any], name: str) -> Any:
-    parts = [getattr(one, name) for one in replies]
+    parts = [getattr(reply, name) for reply in replies]
     return None if None in parts else sum(parts)
 
 
@@ -178,8 +180,8 @@ class _ScoreFunction(_UserFunction):
         texts, began = list(texts_to_score(request)), time.perf_counter()
         with user_code(f"`{self.rule}`"):
             values = list(self.function(texts))
-            numbers = tuple(None if one is None else float(one) for one in values)
-        if len(numbers) != len(texts) or not all(one is None or math.isfinite(one) for one in numbers):
+            numbers = tuple(None if value is None else float(value) for value in values)
+        if len(numbers) != len(texts) or not all(number is None or math.isfinite(number) for number in numbers):
             raise RuleError(f"`{self.rule}` must give a number or nothing for each of {len(texts)} texts")
         return Scores(numbers, latency_s=time.perf_counter() - began)
 
@@ -190,7 +192,7 @@ class _SearchFunction(_UserFunction):
         with user_code(f"`{self.rule}`"):
             given = self.function(request.query)
         texts = (given,) if isinstance(given, str) else given
-        if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
+        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
             raise RuleError(f"`{self.rule}` must give a text or a list of texts, it gives {type(given).__name__}")
         return Results(tuple(texts[: request.top]), latency_s=time.perf_counter() - began)
 
@@ -269,7 +271,7 @@ class Services:
         golds, lines = examples[GOLD].drop_nulls(), []
         for name in names:
             corpus = self.corpus_of(name)
-            count = sum(any(one not in corpus for one in documents) for documents in golds)
+            count = sum(any(document not in corpus for document in documents) for documents in golds)
             if count:
                 lines.append(
                     f"`[search.{name}]` lacks gold documents of {count:,} of {len(golds):,} questions, which are kept"

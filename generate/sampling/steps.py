@@ -55,7 +55,7 @@ class RecipeSteps:
         drawn = zip(call.samples, completions, strict=True)
         goes_on = self.recipe.finalizer is not None and step.finalize
         traces = [(i, one) for i, one in drawn if one is not None and (goes_on or (step.pool, i) in self._revisions)]
-        yield from _run_side_by_side([self._trace_loop(step, example, before, *one) for one in traces])
+        yield from _run_side_by_side([self._trace_loop(step, example, before, *trace) for trace in traces])
 
     def _trace_loop(
         self, step: PoolStep, example: PreparedExample, before: Attempts, index: int, completion: Completion
@@ -74,7 +74,7 @@ class RecipeSteps:
             (final,) = yield finalizer_call(rule, self.recipe.seed, example.example_id, step.pool, prompt, index)
             answer = (yield Read(*answer_text(final))) if final is not None and named else None
         after = {**before, (step.pool, index): AttemptTexts(completion.text, answer, completion.reasoning)}
-        yield from _run_side_by_side([self._pool_loop(one, example, after) for one in revisions])
+        yield from _run_side_by_side([self._pool_loop(revision, example, after) for revision in revisions])
 
 
 def _run_side_by_side(loops: Sequence[Steps]) -> Steps:

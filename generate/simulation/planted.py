@@ -234,7 +234,7 @@ def _pool_tables(drawn: list[_Question], pool: str, ids: pl.Series, model: Plant
         correct=pl.Series(np.concatenate([one.right for one in pool_traces])),
         completion_tokens=pl.lit(100, pl.Int32),
     )
-    logprobs = [one.logprob for one in pool_traces if one.logprob is not None]
+    logprobs = [trace.logprob for trace in pool_traces if trace.logprob is not None]
     if logprobs:
         traces = traces.with_columns(sum_logprob=pl.Series(np.concatenate(logprobs).astype(np.float32)))
     states = np.concatenate([one.states for one in pool_traces]).reshape(-1, model.dimensions)
@@ -244,7 +244,7 @@ def _pool_tables(drawn: list[_Question], pool: str, ids: pl.Series, model: Plant
         token=pl.Series(np.tile(np.arange(-model.places, 0, dtype=np.int32), keys.height)),
         state=pl.Series(states, dtype=pl.Array(pl.Float16(), model.dimensions)),
     )
-    scores = np.concatenate([one.projection for one in pool_traces])
+    scores = np.concatenate([pool_trace.projection for pool_trace in pool_traces])
     return {
         "traces": traces,
         "verifications": keys.with_columns(verifier=pl.lit(VERIFIER), score=pl.Series(scores)),

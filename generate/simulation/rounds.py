@@ -85,7 +85,9 @@ class DrawnRounds:
     def clusters(self) -> np.ndarray:
         """The number of each answer (n, H, R, A) in its hop, by first appearance."""
         flat = self.answers.reshape(*self.answers.shape[:2], -1)
-        first = np.stack([np.where(flat == one, np.arange(flat.shape[2]), flat.shape[2]).min(2) for one in _CODES], -1)
+        first = np.stack(
+            [np.where(flat == code, np.arange(flat.shape[2]), flat.shape[2]).min(2) for code in _CODES], -1
+        )
         number = np.argsort(np.argsort(first, axis=-1, kind="stable"), axis=-1)
         return np.take_along_axis(number, flat, axis=-1).reshape(self.answers.shape)
 
@@ -196,7 +198,7 @@ def _rounds_table(examples: pl.Series, drawn: DrawnRounds, documents: pl.Series)
     order = (order + np.arange(rows)[:, None] * batch).ravel()
     number = np.arange(rows)
     example, hop, place = number // (size[1] * size[2]), number // size[2] % size[1], number % size[2]
-    texts = pl.Series([f"answer {one}" for one in _CODES]).gather(drawn.answers.ravel())
+    texts = pl.Series([f"answer {code}" for code in _CODES]).gather(drawn.answers.ravel())
     frame = pl.DataFrame({
         "example_id": examples.gather(example), "hop": hop.astype(np.int32), "round": place.astype(np.int32),
         "documents": _values_in_lists(documents.gather(order), batch),

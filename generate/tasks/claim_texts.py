@@ -138,7 +138,7 @@ def _check_text(place: WorldPassages, rng: random.Random) -> TaskText | None:
         variant = _right_or_wrong(place, claim, rng)
         hops = _facts_for(claim, rng.choice(claims), rng) if filtered else ()
         evidence = _joined(hops) if filtered else passages_text(passages) if not pairs else ""
-        facts = {hop.fact for hop in hops} | {fact for one in passages for fact in one.facts}
+        facts = {hop.fact for hop in hops} | {fact for passage in passages for fact in passage.facts}
         enough = all(hop.fact in facts for hop in variant.hops)
         verdict = NOT_ENOUGH if not enough else SUPPORTED if variant.holds else REFUTED
         pairs.append((fill_prompt("check", CLAIM_PROMPTS, evidence=evidence, claim=variant.statement), verdict))
@@ -174,7 +174,7 @@ def _passages_for(place: WorldPassages, hops: Sequence[Hop], rng: random.Random)
 
 def _contain_facts(passages: Sequence[Passage], hops: Sequence[Hop]) -> bool:
     """Whether some passages tell the facts of all hops."""
-    facts = {fact for one in passages for fact in one.facts}
+    facts = {fact for passage in passages for fact in passage.facts}
     return all(hop.fact in facts for hop in hops)
 
 

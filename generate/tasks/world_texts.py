@@ -157,7 +157,7 @@ def _relevance_text(place: WorldPassages, rng: random.Random) -> TaskText:
     kinds = rng.choice(_KINDS)
     passage = rng.choice([one for one in place.passages if one.facts[0][0].kind in kinds])
     others = [one for one in place.alike(passage, _ALIKE, rng) if one != passage] or place.passages
-    same = [one for one in others if one.title == passage.title] or others
+    same = [other for other in others if other.title == passage.title] or others
     relations = {relation for _, relation in passage.facts}
     peers = [one for one in place.passages if one != passage and relations & {relation for _, relation in one.facts}]
     alike = [one for one in others if one in peers] or peers

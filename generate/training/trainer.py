@@ -225,7 +225,7 @@ class _Training:
             steps=self.steps - first_step,
             seconds=perf_counter() - sampled,
             sampling_seconds=sampled - began,
-            sampled=sum(one.share_right for one in samples) / len(samples) if samples else None,
+            sampled=sum(sample.share_right for sample in samples) / len(samples) if samples else None,
             losses=tuple(losses),
         )
 
@@ -326,7 +326,7 @@ class _Optimizer:
         self.schedule, self.matrices = schedule, matrices
         self.weights = [*matrices, *others]
         self.precision = _matrix_precision(model.device.type)
-        self.momenta = [torch.zeros_like(one) for one in matrices]
+        self.momenta = [torch.zeros_like(matrix) for matrix in matrices]
         self.others = torch.optim.AdamW(others, lr=schedule.rate, betas=(0.9, 0.98), weight_decay=0.0)
 
     def step(self, number: int, progress: float) -> None:

@@ -57,7 +57,7 @@ def passages_of(world: World, seed: int) -> tuple[Passage, ...]:
 def passage_frame(passages: tuple[Passage, ...]) -> pl.DataFrame:
     """The table of a corpus: `id`, `title`, `text`."""
     columns = ("id", "title", "text")
-    return pl.DataFrame({name: [getattr(one, name) for one in passages] for name in columns})
+    return pl.DataFrame({name: [getattr(passage, name) for passage in passages] for name in columns})
 
 
 def _entries(world: World, entity: Entity, rng: random.Random) -> Iterator[Passage]:
@@ -68,7 +68,7 @@ def _entries(world: World, entity: Entity, rng: random.Random) -> Iterator[Passa
         relations = [one for one in group if world.values(entity, one)]
         rng.shuffle(relations)
         if relations:
-            coarse = {one: _coarse_facts(world, entity, one, rng) for one in relations}
+            coarse = {relation: _coarse_facts(world, entity, relation, rng) for relation in relations}
             text = " ".join(_sentence(world, entity, one, coarse[one]) for one in relations)
             full = tuple((entity, one) for one in relations)
             yield Passage(entity.name, text, full, tuple(fact for facts in coarse.values() for fact in facts))

@@ -154,7 +154,7 @@ def walk(world: World, start: Entity, hops: int, rng: random.Random) -> tuple[Ho
         assert isinstance(entity, Entity)
         last = number + 1 == hops
         relations = _ENDS[entity.kind] if last else _STEPS[entity.kind]
-        choices = [one for one in relations if (values := world.values(entity, one)) and (last or len(values) == 1)
+        choices = [name for name in relations if (values := world.values(entity, name)) and (last or len(values) == 1)
                    and not set(values) & set(seen)]  # fmt: skip
         if not choices:
             return None

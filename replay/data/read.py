@@ -313,13 +313,15 @@ def _read_pool_arrays(
         credit=_column_by_example_and_sample(traces, "credit", shape),
         reads=_column_by_example_and_sample(traces, "reads", shape, 0, np.int32),
         scores={
-            one: _score_arrays(scores.filter((pl.col("slice") == name) & (pl.col("verifier") == one)), shape, request)
-            for one in request.needs.verifiers_on_slice(name)
+            verifier: _score_arrays(
+                scores.filter((pl.col("slice") == name) & (pl.col("verifier") == verifier)), shape, request
+            )
+            for verifier in request.needs.verifiers_on_slice(name)
         },
         signals={signal: _column_by_example_and_sample(traces, signal, shape) for signal in signals},
         features={
-            one: _column_by_example_and_sample(traces, f"feature {one}", shape)
-            for one in sorted(request.needs.features)
+            feature: _column_by_example_and_sample(traces, f"feature {feature}", shape)
+            for feature in sorted(request.needs.features)
         },
         whole=whole,
         trace_ids=_column_by_example_and_sample(traces, "trace_id", shape, None, object)

@@ -91,7 +91,7 @@ def join_outcomes(parts: Sequence[Outcome]) -> Outcome:
     first = parts[0]
     return replace(
         first,
-        reason=np.concatenate([one.reason for one in parts]),
+        reason=np.concatenate([part.reason for part in parts]),
         costs=np.concatenate([one.costs for one in parts]),
         correct=np.concatenate([one.correct for one in parts]),
         credit=np.concatenate([one.credit for one in parts]),

@@ -455,7 +455,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
             f"`{self.name}`, the checks that it paid{where}", frame, rounds_as_one_line(question, length, gold, frame)
         )
 
-    def remarks(self, block: LogBlock) -> Iterator[Remark]:
+    def remarks_on(self, block: LogBlock) -> Iterator[Remark]:
         """What the policy's numbers rest on."""
         if self.max_claims is not None:
             yield Remark(LATER_CLAIMS, str(self.pool))

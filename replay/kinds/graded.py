@@ -78,8 +78,8 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
 
     def resolve(self, contents: Contents) -> Self:
         policy = super().resolve(contents)
-        for one in policy.gated_policies:
-            one.resolve(contents)
+        for gated_policy in policy.gated_policies:
+            gated_policy.resolve(contents)
         return policy
 
     # ---- a block ----
@@ -106,7 +106,7 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
 
     def _deciding_gate(self, on: Evaluator) -> When:
         """The first gate that fires on the one example of a block, else the last."""
-        return next((one for one in self.gated_policies if one.gate_fires(on)[0]), self.gated_policies[-1])
+        return next((policy for policy in self.gated_policies if policy.gate_fires(on)[0]), self.gated_policies[-1])
 
 
 def base_comparison_where(

@@ -188,7 +188,7 @@ class _BestAction(_OracleRule, single=True, needs_base=True, rows_are="traces"):
         realizations: list[Realization] = []
         for number in np.unique(best):
             traces += candidates[number].traces
-            realizations += [one.restrict_to(best == number) for one in candidates[number].realizations]
+            realizations += [realization.restrict_to(best == number) for realization in candidates[number].realizations]
         outcome = mean_outcome(block, traces, realizations, reason, tuple(reasons))
         chosen = None
         if self.single:

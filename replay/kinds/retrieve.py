@@ -266,7 +266,7 @@ class Retrieve(RoundRanking, Policy, kind="retrieve", table=TABLE, answers=False
         frame = frame.join(by_rank, on="number", how="left", maintain_order="left")
         return frame.drop("number", "code", "of")
 
-    def remarks(self, block: LogBlock) -> Iterator[Remark]:
+    def remarks_on(self, block: LogBlock) -> Iterator[Remark]:
         """What the policy's numbers rest on."""
         rows, pool = block.tables[TABLE, str(self.pool)], str(self.pool)
         if not self.explored:

@@ -502,7 +502,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         trajectory = walk_block(block, self.walks()[0])
         return ThresholdSteps.steps_of_walk(block, trajectory, self.stop_conditions(block), self.select_rule)
 
-    def remarks(self, block: LogBlock) -> Iterator[Remark]:
+    def remarks_on(self, block: LogBlock) -> Iterator[Remark]:
         """Remarks on scores that do not mean what the policy takes them for."""
         if self.makes_verifications:
             verifier, raw_margin = str(self.verifier), self.stop.raw_scores and self.calibration is None

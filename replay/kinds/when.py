@@ -74,14 +74,16 @@ class When(Policy, kind="when", inner=("base", "then")):
                 f"its `base` (kind `{self.base.kind}`) has no single chosen trace for the gate to read"
                 + "".join(f": {way}" for way in ways[:1])
             )
-        for one in self.gate.all_thresholds():
-            signal = None if one.signal is None else SIGNALS[one.signal]
+        for threshold in self.gate.all_thresholds():
+            signal = None if threshold.signal is None else SIGNALS[threshold.signal]
             if signal is not None and signal.last_step and not self.base.last_step:
                 raise self.refusal(
-                    f"signal `{one.signal}` reads the last step of a `sample` base; its base is a `{self.base.kind}`"
+                    f"signal `{threshold.signal}` reads the last step of a `sample` base; it is a `{self.base.kind}`"
                 )
             if signal is not None and signal.verified and not self.base.makes_verifications:
-                raise self.refusal(f"signal `{one.signal}` reads verifier scores, and its `base` verifies nothing")
+                raise self.refusal(
+                    f"signal `{threshold.signal}` reads verifier scores, and its `base` verifies nothing"
+                )
 
     @property
     def flip_baseline_name(self) -> str:
@@ -89,12 +91,14 @@ class When(Policy, kind="when", inner=("base", "then")):
 
     @property
     def gate_files_with_reuse(self) -> tuple[tuple[GateFile, bool], ...]:
-        return tuple((one.file, one.reuse) for one in self.gate.all_thresholds() if one.file is not None)
+        return tuple(
+            (threshold.file, threshold.reuse) for threshold in self.gate.all_thresholds() if threshold.file is not None
+        )
 
     @property
     def swept_gate(self) -> SweptGate | None:
         """The policy itself if its gate has several thresholds. Raises where the gate is combined with others."""
-        if not any(one.has_several_values for one in self.gate.all_thresholds()):
+        if not any(threshold.has_several_values for threshold in self.gate.all_thresholds()):
             return None
         if not isinstance(self.gate, Threshold):
             raise self.refusal(ALL_ALONE)
@@ -120,10 +124,10 @@ class When(Policy, kind="when", inner=("base", "then")):
         policy = super().resolve(contents)
         slices = policy.base.slices(contents)
         with policy_errors(self.name):
-            for one in policy.gate.all_thresholds():
-                one.require_in_log(contents, slices)
-                if one.file is not None:
-                    policy._check_file(one.file, contents)
+            for threshold in policy.gate.all_thresholds():
+                threshold.require_in_log(contents, slices)
+                if threshold.file is not None:
+                    policy._check_file(threshold.file, contents)
         return policy
 
     def _check_file(self, gate: GateFile, contents: Contents) -> None:
@@ -157,7 +161,7 @@ class When(Policy, kind="when", inner=("base", "then")):
 
     def check_log(self, log: Log, contents: Contents) -> None:
         """Raise where its gate sums more log-probabilities than any trace of its base's pool has."""
-        counts = [one.tokens for one in self.gate.all_thresholds() if one.tokens is not None]
+        counts = [threshold.tokens for threshold in self.gate.all_thresholds() if threshold.tokens is not None]
         pools = sorted(self.base.slices(contents) & contents.pools)
         if not counts or not pools:
             return
@@ -199,8 +203,8 @@ class When(Policy, kind="when", inner=("base", "then")):
         """The outcome, and the mask (E,) of the examples on which the gate fires."""
         base, then = parts.base.outcome, parts.then.outcome
         fires, unread = self.gate.masks_of_firing(parts.signals, most_probable_answer(base) < 0)
-        what = ", ".join(one.describe() for one in self.gate.all_thresholds())
-        compares = any(each.compares_answers for one in self.gate.all_thresholds() for each in one.inputs)
+        what = ", ".join(threshold.describe() for threshold in self.gate.all_thresholds())
+        compares = any(each.compares_answers for threshold in self.gate.all_thresholds() for each in threshold.inputs)
         lacks = "not logged" + " or compares answers that are opaque or contested" * compares
         reasons = (*base.reasons, f"the gate reads {what}, which is {lacks}", *then.reasons[1:])
         offset = len(base.reasons)

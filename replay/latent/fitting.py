@@ -28,7 +28,7 @@ from toolkit.models import table_reader
 from toolkit.notes import Note, note, warning
 
 Values = Mapping[int, np.ndarray]
-"""Part of the traces -> the inputs (N, V) that the model fitted on it reads."""
+"""Subset of the traces -> the inputs (N, V) that the model fitted on it reads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,14 +71,14 @@ class TrainingMaterial:
         states = self.states.rows_at_places(places)
         return replace(self, states=states, counts=states.count_by_trace(len(self.counts)))
 
-    def parts_with_one_class(self, parts: Sequence[np.ndarray]) -> list[int]:
-        """The places at which some part of the traces has one class, or no row, so that no model can be fitted."""
+    def places_with_one_class(self, subsets: Sequence[np.ndarray]) -> list[int]:
+        """The places at which some subset of the traces has one class, or no row, so that no model can be fitted."""
         if self.states is None or self.places_of_models == [None]:
             return []
         right, places = self.traces.right, []
         for place in range(len(self.layer_token_places)):
             there = self.states.rows_of_traces(np.ones(len(right), bool), place).count_by_trace(len(right)) > 0
-            if any(len(np.unique(right[part & there])) < 2 for part in parts):
+            if any(len(np.unique(right[subset & there])) < 2 for subset in subsets):
                 places.append(place)
         return places
 
@@ -88,18 +88,18 @@ class TrainingMaterial:
         states = self.states.rows_of_traces(keep, place) if self.states is not None else None
         return ModelRows(traces, states, keep, with_places=self.settings.places == ONE and self.states is not None)
 
-    def fit_models(self, parts: Sequence[np.ndarray], values: Values | None = None) -> list[list[Document]]:
-        """A model for each set of places and each part of the traces."""
+    def fit_models(self, subsets: Sequence[np.ndarray], values: Values | None = None) -> list[list[Document]]:
+        """A model for each set of places and each subset of the traces."""
         kind, right, group = MODELS[self.settings.model], self.traces.right, self.traces.group
         if not values:
-            whole = np.logical_or.reduce(parts)
+            whole = np.logical_or.reduce(subsets)
             return [
-                kind.fit(self.model_rows(whole, p), right, parts, group, self.settings) for p in self.places_of_models
+                kind.fit(self.model_rows(whole, p), right, subsets, group, self.settings) for p in self.places_of_models
             ]
         return [
             [
-                kind.fit(self.model_rows(part, place, values.get(number)), right, [part], group, self.settings)[0]
-                for number, part in enumerate(parts)
+                kind.fit(self.model_rows(subset, place, values.get(number)), right, [subset], group, self.settings)[0]
+                for number, subset in enumerate(subsets)
             ]
             for place in self.places_of_models
         ]
@@ -107,7 +107,7 @@ class TrainingMaterial:
     def score_traces(
         self, fits: Sequence[Sequence[Document]], who: np.ndarray, keep: np.ndarray, values: np.ndarray | None = None
     ) -> np.ndarray:
-        """Scores (N, names) of some traces (N,), each by the models of the part that `who` (N,) names; NaN of others
+        """Scores (N, names) of some traces (N,), each by the models of the subset that `who` (N,) names; NaN of others
         and where there are no rows.
         """
         kind = MODELS[self.settings.model]
@@ -197,14 +197,14 @@ def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> Fitt
     material = _read_material(log, settings)
     _check_names_are_free(log, material.verifier_names)
     dealt = _deal_training_folds(material, ids, train_on)
-    material, folds, parts = dealt.material, dealt.folds, dealt.parts
-    traces, trained = material.traces, parts[-1]
+    material, folds, subsets = dealt.material, dealt.folds, dealt.subsets
+    traces, trained = material.traces, subsets[-1]
     seen = np.isin(traces.group, np.unique(traces.group[trained]))
     scored = material.has_rows & ~(seen & (folds == NO_FOLD))
     began = time.monotonic()
-    fits = material.fit_models(parts, _out_of_fold_values(log, material, folds, len(parts) - 1))
+    fits = material.fit_models(subsets, _out_of_fold_values(log, material, folds, len(subsets) - 1))
     fitted = time.monotonic()
-    table = material.score_traces(fits, np.where(folds == NO_FOLD, len(parts) - 1, folds), scored)
+    table = material.score_traces(fits, np.where(folds == NO_FOLD, len(subsets) - 1, folds), scored)
     seconds = {"training": fitted - began, "scoring": time.monotonic() - fitted}
     costs, reader = reading_costs(log, material.whose) if material.whose else (None, "")
     rows = int(material.counts[trained].sum())
@@ -222,7 +222,7 @@ def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> Fitt
         trained=traces.keys["example_id"].filter(pl.Series(trained)).unique().sort(),
         rows=rows,
         right=share,
-        folds=len(parts) - 1,
+        folds=len(subsets) - 1,
         seconds=seconds,
         notes=(*_notes_on_fit(dealt, scored, share), *(() if costs is None else reading_cost_notes(costs, reader))),
     )
@@ -230,14 +230,14 @@ def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> Fitt
 
 @dataclass(frozen=True, eq=False)
 class _DealtFolds:
-    """The training traces in folds. `chosen` (N,): the traces asked for; `parts`: those that each model sees, the last
-    one all; `lacking`: places that are left out.
+    """The training traces in folds. `chosen` (N,): the traces asked for; `subsets`: those that each model sees, and
+    last all; `lacking`: places that are left out.
     """
 
     material: TrainingMaterial
     chosen: np.ndarray
     folds: np.ndarray
-    parts: list[np.ndarray]
+    subsets: list[np.ndarray]
     lacking: tuple[tuple[int, int], ...]
 
 
@@ -250,12 +250,12 @@ def _deal_training_folds(material: TrainingMaterial, ids: pl.Series, train_on: s
         trained = material.has_rows & chosen
         _check_classes(traces.right[trained], train_on, lacking)
         folds = _folds_of_traces(traces, trained, material.settings)
-        parts = _training_parts(folds, trained)
-        for part in parts:
-            _check_classes(traces.right[part], f"{train_on}, but for one fold", lacking)
-        out = material.parts_with_one_class(parts)
+        subsets = _training_subsets(folds, trained)
+        for subset in subsets:
+            _check_classes(traces.right[subset], f"{train_on}, but for one fold", lacking)
+        out = material.places_with_one_class(subsets)
         if not out:
-            return _DealtFolds(material, chosen, folds, parts, tuple(sorted(lacking)))
+            return _DealtFolds(material, chosen, folds, subsets, tuple(sorted(lacking)))
         lacking += [material.layer_token_places[place] for place in out]
         material = material.at_places([place for place in range(len(material.layer_token_places)) if place not in out])
 
@@ -394,11 +394,11 @@ def _folds_of_questions(traces: Traces, rows: np.ndarray, count: int, seed: int)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a class in fewer questions than folds is warned of elsewhere
         dealer = StratifiedGroupKFold(count, shuffle=True, random_state=seed)
-        parts = dealer.split(np.zeros((len(right), 1)), right.astype(int), groups)
-        return {int(group): fold for fold, (_, inside) in enumerate(parts) for group in np.unique(groups[inside])}
+        subsets = dealer.split(np.zeros((len(right), 1)), right.astype(int), groups)
+        return {int(group): fold for fold, (_, inside) in enumerate(subsets) for group in np.unique(groups[inside])}
 
 
-def _training_parts(folds: np.ndarray, trained: np.ndarray) -> list[np.ndarray]:
+def _training_subsets(folds: np.ndarray, trained: np.ndarray) -> list[np.ndarray]:
     """The training traces (N,) of each model: one model for each fold, without it, and a last one for all."""
     count = int(folds.max(initial=NO_FOLD)) + 1
     return [*(trained & (folds != fold) for fold in range(count)), trained]
@@ -453,8 +453,10 @@ def _scores_fitted_without_folds(
     trained = material.has_rows & chosen
     _check_refit(log, material, trained, then, verifier)
     folds = np.array([fold_of.get(group, NO_FOLD) for group in material.traces.group.tolist()])
-    parts = [trained & ~np.isin(folds, list(one)) for one in unseen]
-    if material.parts_with_one_class(parts) or any(len(np.unique(material.traces.right[part])) < 2 for part in parts):
+    subsets = [trained & ~np.isin(folds, list(one)) for one in unseen]
+    if material.places_with_one_class(subsets) or any(
+        len(np.unique(material.traces.right[subset])) < 2 for subset in subsets
+    ):
         raise UnsuitableError(
             f"without two folds `{verifier}` would be fitted on traces of one class: take more with "
             f"{argument('train_on')}"
@@ -469,7 +471,7 @@ def _scores_fitted_without_folds(
         for number, one in enumerate(unseen)
         if inputs
     }
-    fits = material.fit_models(parts, values)
+    fits = material.fit_models(subsets, values)
     at = material.verifier_names.index(verifier)
     by_folds = {}
     for number, one in enumerate(unseen):

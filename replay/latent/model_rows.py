@@ -386,5 +386,5 @@ class ModelRows:
                 f"a model of kind `{what}` needs its {self.count_rows:,} rows of {self.count_columns:,} numbers at "
                 f"once ({size / 2**30:.1f} GiB): take fewer layers or tokens, --places each, or the model `xgboost`"
             )
-        batches = [RowBatch(one.values.copy(), one.trace, one.place) for one in self.batches()]
+        batches = [RowBatch(batch.values.copy(), batch.trace, batch.place) for batch in self.batches()]
         return RowBatch(*(np.concatenate(one) for one in zip(*batches, strict=True)))

@@ -377,7 +377,7 @@ def auc_by_right_share(
 def _auc_by_training_size(
     traces: PlacedTraces, places: Sequence[int], drawn: Mapping[float, Sequence[np.ndarray]], level: float
 ) -> Iterator[SeededAuc]:
-    tables = iter(score_tables(traces, [one for masks in drawn.values() for one in masks], traces.states_at(places)))
+    tables = iter(score_tables(traces, [mask for masks in drawn.values() for mask in masks], traces.states_at(places)))
     for size, masks in drawn.items():
         areas = [pooled_auc_of_score(traces, mean_score_over_places(next(tables)), ~traces.train) for _ in masks]
         if (spread := _auc_over_seeds(areas, level)) is not None:

@@ -33,7 +33,7 @@ def reading_costs(log: Log, states: str) -> tuple[pl.DataFrame, str]:
     written = log.scan("traces", ["trace_id", "model", "prompt_tokens", "completion_tokens"])
     frame = collect(written.join(read, on="trace_id", how="semi"), log).sort("trace_id")
     length = pl.col("prompt_tokens") + pl.col("completion_tokens")
-    known = [one[_SECONDS] for one in records if isinstance(one.get(_SECONDS), int | float)]
+    known = [record[_SECONDS] for record in records if isinstance(record.get(_SECONDS), int | float)]
     seconds = float(sum(known)) if known and len(known) == len(records) else None
     of_pass = pl.lit(seconds, pl.Float64)
     share = pl.when(length.is_null().any()).then(of_pass / pl.len()).otherwise(of_pass * length / length.sum())

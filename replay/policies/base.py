@@ -347,7 +347,7 @@ class Policy(HeaderVariables, ABC):
         """What its outcome on the one example of a block is a mean over, in words, when it has `rows` rows."""
         return f"{rows} rows"
 
-    def remarks(self, block: LogBlock) -> Iterator[Remark]:
+    def remarks_on(self, block: LogBlock) -> Iterator[Remark]:
         """What there is to remark on the policy itself on a block."""
         yield from ()
 

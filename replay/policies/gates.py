@@ -81,7 +81,10 @@ class Gate(HeaderVariables, ABC):
 
     def read_signals(self, block: LogBlock, path: PolicyPath) -> Signals:
         """The signals that the gate reads on a base's path, by threshold without its value."""
-        return {key: key.signal_on(block, path) for key in (one.without_value() for one in self.all_thresholds())}
+        return {
+            key: key.signal_on(block, path)
+            for key in (threshold.without_value() for threshold in self.all_thresholds())
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -190,9 +190,9 @@ def _guessing_policies(facts: SuiteFacts) -> Iterator[Table]:
         if pool.positioned:
             last = {"kind": "sample", "pool": pool.name, "select": "last"}
             yield _with_name(facts.name_in_pool(pool, WHOLE_QUESTION), last)
-            for one in pool.guesses:
-                stop = {"rule": "at_least", one.key: one.name, "score": [*one.values], "patience": list(PATIENCE)}
-                yield _with_name(facts.name_in_pool(pool, f"sure by {one.name}"), {**last, "stop": stop})
+            for guess in pool.guesses:
+                stop = {"rule": "at_least", guess.key: guess.name, "score": [*guess.values], "patience": list(PATIENCE)}
+                yield _with_name(facts.name_in_pool(pool, f"sure by {guess.name}"), {**last, "stop": stop})
 
 
 def _loop_policies(facts: SuiteFacts) -> Iterator[Table]:

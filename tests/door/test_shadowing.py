@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import thinkback as tb
+from tests.errors import quotes
 from tests.logs import GOLDS, POOL, tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,8 +39,7 @@ def process(*words: str, folder: Path, path: str) -> subprocess.CompletedProcess
 
 
 def named(line: str, place: Path, name: str) -> None:
-    assert f"`{place}` hides Thinkback's own package `{name}`" in line, line
-    assert "rename" in line
+    quotes(line, f"`{place}`", f"`{name}`", "rename")
 
 
 def hide(folder: Path, name: str, form: str) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.errors import quotes, refuses
+from tests.errors import quotes, refuses, remarked
 from tests.formats.test_variants import samples, traces, write
 from toolkit.imports import ImportReport, import_format
 from toolkit.log import collect, open_log
@@ -93,8 +93,7 @@ def test_choices_of_which_several_are_right_are_unjudged(values: tuple[float, ..
     log = open_log(report.log)
     assert traces(report)["correct"].to_list() == [None, None]
     assert collect(log.scan("traces", ["answer"]), log)["answer"].to_list() == ["1", "1"]
-    told = "t: no metric is a verdict (`acc`), and the target does not name the right choices: unjudged"
-    assert told in report.notes
+    remarked(report.notes, "unnamed_choices", "t: ", "(`acc`)")
     assert report.unjudged_examples == 2
 
 
@@ -109,7 +108,7 @@ LETTERS = ["so the answer is (A).", "**A**", "$A$", "Well.\n\nA", "\\boxed{\\tex
 
 @pytest.mark.parametrize("target", ["A", "(A)", "A."])
 def test_a_letter_is_read_as_one_where_the_target_is_one(target: str, tmp_path: Path) -> None:
-    replies = [*LETTERS, "the answer is (B)", "A dog", "(A) and (C)"]
+    replies = [*LETTERS, "the answer: (B)", "A dog", "(A) and (C)"]
     row = samples(target=target, resps=[replies], filtered_resps=["x"], exact_match=0.5)
     report = imported([row], tmp_path)
     assert traces(report)["answer"].to_list() == ["A"] * len(LETTERS) + ["B", "A dog", "(A) and (C)"]

@@ -12,6 +12,7 @@ from tests.errors import refuses
 from tests.formats.test_variants import samples, traces, write
 from tests.seeds import seeds
 from toolkit.imports import import_format
+from toolkit.show import code_of
 
 
 def test_results_of_an_older_evalplus_are_refused_by_their_form(tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ def test_targets_that_are_lists_of_texts(target: Any, told: bool, tmp_path: Path
     row = samples(target=target, resps=[["Paris", "Rome"]], filtered_resps=["Paris", "Rome"])
     file = write(tmp_path / "m" / "samples_t.jsonl", [row])
     report = import_format("lm-eval", [file], tmp_path / "log")
-    found = [note for note in report.notes if note.startswith("t: the targets are lists")]
+    found = [note for note in report.notes if code_of(note) == "gold_lists"]
     assert len(found) == told
     if told:
         assert found[0].endswith("such as `--set 'examples.gold=gold[0]'`")

@@ -60,7 +60,7 @@ def test_legacy_completions_and_requests_alone(tmp_path: Path) -> None:
     report = import_format("openai-batch", [write(tmp_path / "out.jsonl", [row])], tmp_path / "log")
     assert traces(report)["text"].to_list() == ["4"]
     asked = write(tmp_path / "in.jsonl", [{"custom_id": "q", "method": "POST", "body": {}}])
-    with refuses("empty"):
+    with refuses("empty", "results"):
         import_format("openai-batch", [asked], tmp_path / "none")
 
 

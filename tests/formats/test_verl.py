@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.errors import quotes, refuses
+from tests.errors import refuses, remarked
 from tests.formats.test_variants import traces, write
 from toolkit.imports import ImportReport, import_format
 from toolkit.log import collect, open_log
+from toolkit.show import code_of
 
 
 def generation(number: int = 4, score: Any = 1.0, gts: Any = "4", **more: Any) -> dict[str, Any]:
@@ -33,7 +34,9 @@ def test_scores_that_are_not_0_or_1_are_no_verdicts(scores: tuple[float, ...], t
     report = imported(tmp_path, rows)
     assert traces(report)["correct"].to_list() == [True, False, True]  # by comparing with gts
     least, most = min(scores), max(scores)
-    quotes(report.notes[0], f"`run`: `score` is from {least:g} to {most:g}", "`--set 'traces.correct=score >= …'`")
+    remarked(
+        report.notes, "grades", "`run`: `score`", f" {least:g} to {most:g} ", "`--set 'traces.correct=score >= …'`"
+    )
     assert [note for note in report.notes if note.startswith("3 answers graded")]
     assert traces(report)["reward"].to_list() == list(scores)
 
@@ -47,7 +50,7 @@ def test_acc_is_the_verdict_whatever_the_scores_are(tmp_path: Path) -> None:
     rows = [generation(4, 1.0, acc=True), generation(5, -1.0, acc=False), generation(6, -1.0, acc=[0.0])]
     report = imported(tmp_path, rows)
     assert traces(report)["correct"].to_list() == [True, False, False]
-    assert "no verdict" not in " ".join(report.notes)
+    assert "grades" not in map(code_of, report.notes)
 
 
 def test_what_a_folder_holds_decides_for_all_of_its_files(tmp_path: Path) -> None:
@@ -75,7 +78,7 @@ def test_what_a_folder_holds_decides_for_all_of_its_files(tmp_path: Path) -> Non
 def test_references_of_several_shapes(gts: Any, gold: str | None, part: str | None, tmp_path: Path) -> None:
     report = imported(tmp_path, [generation(gts=gts)])
     assert gold_of(report) == [gold]
-    told = [note for note in report.notes if "`gts` holds objects or lists" in note]
+    told = [note for note in report.notes if code_of(note) == "gold_lists"]
     assert len(told) == (part is not None)
     if part is not None:
         assert told[0].endswith(f"such as `--set 'examples.gold={part}'`")

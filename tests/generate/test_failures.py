@@ -153,7 +153,7 @@ def test_an_unknown_address_or_model_ends_the_run_at_once(tmp_path: Path, server
     server.plan = ["404"] * 60
     recipe = recipe_of(tmp_path, server, 30)
     recipe.write_text(recipe.read_text().replace("retries = 1", "concurrency = 1"))
-    with refuses("server"):
+    with refuses("server", server.url, "`s000/votes/0`", "404"):
         go(recipe, tmp_path / "log")
     assert len(server.requests) == 1
 
@@ -163,10 +163,10 @@ def test_a_spent_quota_ends_the_run_at_the_first_reply_that_says_so(tmp_path: Pa
     server.plan = ["ok", "ok", *[word] * 60]
     recipe, out = recipe_of(tmp_path, server, 30), tmp_path / "log"
     recipe.write_text(recipe.read_text().replace("retries = 1", "concurrency = 1"))
-    with refuses("quota"):
+    with refuses("quota", server.url):
         go(recipe, out)
     assert len(server.requests) == 3
-    with refuses("quota"):
+    with refuses("quota", server.url):
         go(recipe, out, with_failures=True)
     assert len(server.requests) == 4
 

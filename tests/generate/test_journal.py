@@ -102,7 +102,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 
 def test_one_process_holds_it(tmp_path: Path) -> None:
     code = f"from pathlib import Path; from generate.journal.database import Journal; Journal(Path({str(tmp_path)!r}))"
-    with Journal(tmp_path), refuses("exists"):
+    with Journal(tmp_path), refuses("exists", f"`{tmp_path}`"):
         Journal(tmp_path)
     with Journal(tmp_path) as journal:
         journal.append(EVENTS)

@@ -149,7 +149,9 @@ def test_only_so_many_examples_are_open(tmp_path: Path) -> None:
     recipe, engine = write_recipe(tmp_path, 12, CHAINED), ShuffledEngine()
     go(recipe, tmp_path / "log", engine, settings=["engine.in_flight=3"])
     assert engine.most == 3
-    with refuses("exists"):  # the setting is no identity: the log is complete
+    with refuses(
+        "exists", f"`{tmp_path / 'log'}`", "12 examples", "84 traces"
+    ):  # the setting is no identity: the log is complete
         go(recipe, tmp_path / "log", engine, settings=["engine.in_flight=9"])
 
 

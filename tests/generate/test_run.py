@@ -27,7 +27,7 @@ from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_estimate import estimate_pools, examples_bytes
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import Generated, generate
-from tests.errors import numbers, refuses, says
+from tests.errors import numbers, quotes, refuses, says
 from tests.generate.toy import LOCAL, RECIPE, Letters, RuleEngine, write_recipe
 from tests.seeds import seeds
 from thinkback.app import app
@@ -162,7 +162,7 @@ def test_a_run_that_its_engine_ends_says_that_progress_is_saved(tmp_path: Path) 
     recipe = write_recipe(tmp_path)
     with refuses("engine", "progress", "again"):
         go(recipe, tmp_path / "some", RuleEngine(fail=_stop_at(3)))
-    with refuses("engine") as error:
+    with refuses("engine", "key") as error:
         go(recipe, tmp_path / "none", RuleEngine(fail=_stop_at(0)))
     assert "progress" not in str(error.value)
 
@@ -415,7 +415,7 @@ def test_a_dead_server_ends_the_run_early(tmp_path: Path) -> None:
 
 
 def test_a_prompt_that_is_too_long_is_named_and_recorded(tmp_path: Path) -> None:
-    reason = "the prompt has 9 tokens and the model takes 8"
+    reason = "9 tokens, and it takes 8"
     engine = RuleEngine(fail=lambda c: CallFailure(reason, False) if c.key == "s003/probe/0" else None)
     done = go(write_recipe(tmp_path), tmp_path / "log", engine)
     assert done.failures == (("s003/probe/0", reason),)
@@ -430,7 +430,7 @@ def test_a_prompt_that_is_too_long_is_named_and_recorded(tmp_path: Path) -> None
 def test_an_example_without_any_trace_does_not_make_its_block_be_asked_again(tmp_path: Path) -> None:
     """The first block of three is written, with one example whose every call fails; then the run stops."""
     recipe, out = write_recipe(tmp_path), tmp_path / "log"
-    reason = "the prompt has 9 tokens and the model takes 8"
+    reason = "9 tokens, and it takes 8"
 
     def fail(call: Call) -> CallFailure | None:
         if call.key.startswith("s005/"):
@@ -541,8 +541,9 @@ def test_a_full_disk_is_one_line_and_the_same_command_goes_on(tmp_path: Path) ->
     assert len(known) > 5
     again = command(recipe, out)
     assert again.returncode == 0, again.stderr
-    asked = "asks rule at http://127.0.0.1:9/v1, without a key\n"
-    assert again.stdout == asked + f"wrote {out}: 6 examples, 36 traces\n"
+    asked, wrote = again.stdout.splitlines()
+    quotes(asked, " rule ", "http://127.0.0.1:9/v1", " key")
+    quotes(wrote, str(out), "6 examples", "36 traces")
     go(recipe, tmp_path / "whole")
     assert traces(out).equals(traces(tmp_path / "whole"))
     twice = command(recipe, out)

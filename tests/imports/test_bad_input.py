@@ -123,7 +123,7 @@ def test_an_archive_that_is_none(bench: Bench) -> None:
 
 def test_a_source_that_is_not_there(bench: Bench) -> None:
     says(refused(bench, "\n" + GOOD, str(bench.folder / "nothing-*.jsonl")), "not-found", "nothing-*.jsonl`")
-    with refuses("required"):
+    with refuses("required", "source"):
         import_table([], bench.mapping(GOOD), bench.folder / "log")
 
 

@@ -337,10 +337,10 @@ def test_a_run_and_judgements_of_trec(tmp_path: Path) -> None:
 def test_questions_without_outputs_are_told_as_such(tmp_path: Path) -> None:
     """Beside gold, and where one `answer` a question may be gold or what a model wrote."""
     rows = [{"id": i, "question": TRUTH.question(i), "gold": TRUTH.gold[i]} for i in range(N)]
-    with refuses("unsuitable", "questions without outputs", "thinkback generate", "--set traces.text=COLUMN"):
+    with refuses("unsuitable", "thinkback generate", "--set traces.text=COLUMN"):
         imported(tmp_path, json_lines(tmp_path / "a.jsonl", rows))
     alone = [{"question": TRUTH.question(i), "answer": TRUTH.gold[i]} for i in range(N)]
-    with refuses("unsuitable", "`answer`", "questions without outputs", "thinkback generate"):
+    with refuses("unsuitable", "`answer`", "thinkback generate"):
         imported(tmp_path, json_lines(tmp_path / "b.jsonl", alone))
 
 

@@ -37,7 +37,7 @@ from toolkit.log import (
 from toolkit.log.check import validating
 from toolkit.log.check.faults import Faults
 from toolkit.log.read import checked_shards, integrity
-from toolkit.log.read.side_by_side import map_in_threads
+from toolkit.log.read.threads import map_in_threads
 
 ROOT = Path(__file__).resolve().parents[2]
 HASHED: list[int] = []

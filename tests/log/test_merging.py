@@ -294,7 +294,7 @@ def test_what_does_not_fit_together_is_refused_and_nothing_is_written(tmp_path: 
     put_all(tmp_path / "d", {"traces": traces().with_columns(note=pl.lit(True))})
     with refuses("type", "d/traces/part-0.parquet`", "`note`", "0"):
         merge_logs([tmp_path / x for x in "acd"], tmp_path / "out")
-    with refuses("required"):
+    with refuses("required", "logs"):
         merge_logs([], tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]

@@ -295,7 +295,7 @@ def test_a_folder_with_a_misspelt_name_is_warned_of(tmp_path: Path) -> None:
     put(tmp_path, "trace", traces())
     put(tmp_path, "hidden_states", traces())
     first, second = open_log(tmp_path).warnings
-    quotes(first, "`trace/`", "did you mean `traces`?")
+    quotes(first, "`trace/`", "`traces`?")
     quotes(second, "`hidden_states/`", "folder")
 
 

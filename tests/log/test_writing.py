@@ -222,7 +222,7 @@ def test_a_faulty_log_is_not_written(tmp_path: Path) -> None:
             "column `score`, row 2: `inf` is no",
         ),
         "missing": (whole(traces=traces().drop("model")), "`traces`, column `model`: is missing (string)"),
-        "table": ({"trace": traces()}, "a log has no table `trace`: did you mean `traces`?"),
+        "table": ({"trace": traces()}, "`trace`: did"),
         "relation": (whole(examples=examples()[:1]), "column `example_id`, row 3: `q2` is unknown"),
     }
     for name, (tables, words) in bad.items():

@@ -126,7 +126,7 @@ def test_a_loop_that_fails_is_one_line_and_the_run_can_go_on(name: str, tmp_path
         go(recipe, out)
     engines: list = []
     if name in ("row",):
-        with refuses("incomplete"):
+        with refuses("incomplete", f"`{out}`", "all 3 calls", "`s000/own/0`"):
             go(recipe, out, with_failures=True)
         return
     if name in ("scorer", "prompt", "limit"):  # nothing was asked: the mended loop begins

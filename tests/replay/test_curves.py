@@ -87,7 +87,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path):
         curves(made, verifier="w")
     with refuses("empty", "9"):
         curves(made, pool="n5", max_traces=9)
-    with refuses("unsuitable"):
+    with refuses("unsuitable", f"{tmp_path / 'unjudged'}"):
         curves(log(tmp_path / "unjudged", {"n5": POOL}, dict.fromkeys(GOLDS)))
 
 

@@ -115,7 +115,7 @@ def test_a_gate_tells_what_it_read_and_which_branch_was_taken(tmp_path):
     assert told.stages[1].rows.select("value", "fires", "threshold", "holds").rows() == [
         (0.2, "below", 0.3, True), (0.0, "at least", 1.0, False),
     ]  # fmt: skip
-    quotes(told.stages[1].ending, "the gate fires", "`then`")
+    quotes(told.stages[1].ending, "fires", "`then`")
     quotes(told.ending, "cap: ", "`then`", "4 traces", "; answer A (right); 5 traces, 1 verification, 79 tokens")
     never = replay.When(name="w", base=base, gate=replay.Threshold(verifier="v", below=0.1), then=vote)
     told = explain(made, [never], "w", "e1")

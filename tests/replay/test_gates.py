@@ -18,7 +18,7 @@ from replay.gatefit.fit import _FittedGate, fit_gate
 from replay.gatefit.report import gate_decisions, transfer_report
 from replay.policies.gate_file import content_hash, gate_file_text, load_gate, normalised_question
 from replay.policies.gate_models import MODELS, fit_model
-from tests.errors import refuses
+from tests.errors import numbers, refuses
 from tests.logs import drawn
 from tests.seeds import seeds
 from thinkback.options import described
@@ -318,8 +318,7 @@ def test_the_check_and_the_notes_count_the_same(tmp_path: Path) -> None:
         write_log(path, name="made", tables={"examples": examples, "traces": pl.DataFrame(rows)})
         if enough:
             notes = fit_gate(str(path), action="verify", on=TRAIN, tune=DEV).notes
-            told = "tuned on 60 examples, 20 of which some rollout repairs (10 repairs, averaged over rollouts)"
-            assert told in notes
+            assert ["60", "20", "10"] in map(numbers, notes)
             continue
         with refuses("empty", "19"):
             fit_gate(str(path), action="verify", on=TRAIN, tune=DEV)

@@ -18,11 +18,7 @@ from tests.logs import BEST, FIRST, GOLDS, POOL, log, tables
 from tests.seeds import seeds
 from toolkit.log import write_log
 
-CUT = (
-    "WARNING: verifier `v` scores outside [0, 1]. The surrogate clips its predictions to [0, 1]; where all are "
-    "clipped, traces are verified in generation order (with `bonus`: by uncertainty)"
-)
-RAW = "verifier `v` scores outside [0, 1]; the stop `margin` is in units of these raw scores"
+CUT, RAW = CLIPPED.code, RAW_MARGIN.code
 
 
 def test_a_dropped_policy_names_up_to_three_reasons_the_most_frequent_first():
@@ -34,10 +30,9 @@ def test_a_dropped_policy_names_up_to_three_reasons_the_most_frequent_first():
         served = Coverage(policies, none, 20, {"p": 0}, {"p": Counter(reasons)}, excluded={}, exhausted={"p": 0})
         return undercovered_reasons(served)["p"]
 
-    few = "the log covers 0 of the 20 examples covered for at least one policy"
-    assert why(short=1, unscored=13) == f"{few} (13 examples: unscored; 1 example: short)"
-    assert why(b=3, a=3, c=14) == f"{few} (14 examples: c; 3 examples: a; 3 examples: b)"
-    assert why(a=1, b=2, c=3, d=14) == f"{few} (14 examples: d; 3 examples: c; 2 examples: b; …)"
+    quotes(why(short=1, unscored=13), " 0 of the 20 examples", "(13 examples: unscored; 1 example: short)")
+    quotes(why(b=3, a=3, c=14), "(14 examples: c; 3 examples: a; 3 examples: b)")
+    quotes(why(a=1, b=2, c=3, d=14), "(14 examples: d; 3 examples: c; 2 examples: b; …)")
 
 
 def test_kinds_of_remarks_are_values_that_can_be_sent():
@@ -55,10 +50,13 @@ def test_all_reasons_of_a_dropped_policy_are_named(tmp_path):
 
 
 def told(folder, policy):
-    """The two notes on scores outside 0 to 1, where a run has them."""
+    """Codes of the two notes on scores outside 0 to 1, where a run has them: each names the verifier and the range."""
     result = replay.run(folder, [policy], resamples=20)
     assert result.provenance["notes"] == [note.record() for note in result.notes]
-    return [str(note) for note in result.notes if str(note) in (CUT, RAW)]
+    notes = [note for note in result.notes if note.code in (CUT, RAW)]
+    for note in notes:
+        quotes(note, "`v`", "[0, 1]", *["`margin`"] * (note.code == RAW))
+    return [note.code for note in notes]
 
 
 @pytest.mark.parametrize(("shift", "factor"), seeds(1, [(-1.0, 1.0), (1.0, 9.0)]))

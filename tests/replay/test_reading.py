@@ -122,7 +122,7 @@ def test_mistakes_of_the_file_are_named(text, refusal):
 
 
 def test_a_missing_file_is_one_line(tmp_path):
-    with refuses("format"):
+    with refuses("format", f"{tmp_path / 'nowhere.toml'}"):
         replay.load_policies(tmp_path / "nowhere.toml")
 
 

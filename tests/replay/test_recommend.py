@@ -335,7 +335,7 @@ def test_five_fixes_are_no_reason_to_intervene_and_five_flips_are_not_seen_to_be
 
 
 def test_nothing_to_decide_by() -> None:
-    with refuses("empty"):
+    with refuses("empty", "example"):
         decide_from_outcomes(("base", flat(1, 0, 0, 1, 0)), {}, {}, {})
 
 

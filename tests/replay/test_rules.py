@@ -151,8 +151,8 @@ def test_rules_come_from_a_file_by_name(tmp_path):
     assert result.outcomes.collect()["traces"].to_list() == [4, 4, 4]
     with refuses("unknown", "`Enough`"):
         replay.load_policies(text)
-    with refuses("not-found"):
+    with refuses("not-found", f"{tmp_path / 'none.py'}"):
         replay.load_policies(text, tmp_path / "none.py")
     (tmp_path / "broken.py").write_text("def (")
-    with refuses("rule"):
+    with refuses("rule", f"{tmp_path / 'broken.py'}", "line 1"):
         replay.load_policies(text, tmp_path / "broken.py")

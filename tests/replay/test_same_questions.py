@@ -127,7 +127,7 @@ def test_compare_says_it_and_a_loaded_result_where_it_was_saved(result: replay.R
     assert str(saved.compare("three", "one", questions="fixed").table()) == str(named.table())
     assert bare.same_questions().frame.schema == SCHEMA
     assert bare.same_questions().variation_of("three", "one").why
-    with refuses("unsuitable"):
+    with refuses("unsuitable", "`questions=True`"):
         bare.save(tmp_path / "again", questions=True)
     with refuses("unknown", "either"):
         result.compare(questions="either")

@@ -39,5 +39,5 @@ def test_pools_of_one_temperature_have_curves(tmp_path: Path) -> None:
 
 
 def test_a_log_without_temperatures_says_so(tmp_path: Path) -> None:
-    with refuses("unsuitable"):
+    with refuses("unsuitable", str(tmp_path)):
         by_temperature(made(tmp_path), settings=FEW)

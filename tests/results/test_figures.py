@@ -167,7 +167,7 @@ def test_a_run_without_gates_or_stops_says_so(log: Path) -> None:
     plain = replay.run(log, POLICIES.split("\n\n[[policy]]")[0], resamples=20)
     with refuses("empty", "`below = [0.2, 0.5]`", "`below = { quantiles = 10 }`"):
         plain.figure("gates")
-    with refuses("empty"):
+    with refuses("empty", "traces"):
         plain.figure("stopping")
     with refuses("required", '`kind = "oracle"`', "`oracle`"):
         plain.figure("headroom")
@@ -249,7 +249,7 @@ def test_scores_are_those_that_the_named_policies_read(result: Result) -> None:
     mine = result.figure_data("scores", policies=["by thirds"]).frame.select("verifier", "slice").unique()
     assert whole.height > mine.height
     assert sorted(mine.rows()) == [("strong", "n6"), ("strong", "probe")]
-    with refuses("empty"):
+    with refuses("empty", "scores"):
         result.figure("scores", policies=["first"])
     with refuses("unknown", "`nobody`"):
         result.figure("scores", policies=["nobody"])
@@ -271,7 +271,7 @@ def test_where_all_cost_the_same_there_is_no_front(log: Path) -> None:
     one = '[[policy]]\nname = "{0}"\nkind = "sample"\npool = "{0}"\nmax_traces = 1\nselect = "first"\n'
     found = replay.run(log, "".join(map(one.format, ("n6", "probe"))), cost="operations", resamples=20)
     for draw in (found.frontier, lambda: found.figure("frontier")):
-        with refuses("empty"):
+        with refuses("empty", "operations"):
             draw()
     ranked = ranked_input(found)
     assert frontier_figure(ranked) is None

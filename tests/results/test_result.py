@@ -183,7 +183,7 @@ def test_sql_over_outcomes_and_the_log(result: Result, saved: Path, log: Path, t
     again = replay.load(saved)
     assert again.query(sql).item() == pytest.approx(expected)
     assert again.query("select count(*) from paid_traces").item() > 0
-    with refuses("invalid"):
+    with refuses("invalid", "DROP"):
         again.query("drop table outcomes")
 
 
@@ -327,7 +327,7 @@ def test_a_result_that_cannot_be_written_is_one_line(result: Result, tmp_path: P
 
 def test_a_folder_of_other_files_is_not_touched(result: Result, tmp_path: Path) -> None:
     (tmp_path / "traces.parquet").write_text("mine")
-    with refuses("exists"):
+    with refuses("exists", f"`{tmp_path}`"):
         result.save(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["traces.parquet"]
 
@@ -644,7 +644,7 @@ def test_blocks_of_passes_merge(log: Path) -> None:
     ids = plan.examples.frame["example_id"]
     merged, second = (_pass_over_log(plan.with_ids(ids[start::1][:30]), policies) for start in (0, 30))
     merged.append_blocks(second.blocks)
-    with refuses("mismatch"):
+    with refuses("mismatch", "ids"):
         merged.append_blocks(_pass_over_log(plan.with_ids(ids[20:40]), policies).blocks)
     assert merged.example_ids.to_list() == ids.to_list()
     everyone = np.arange(len(merged.versions.every))

@@ -224,7 +224,7 @@ def test_kinds_are_told_apart_in_grey() -> None:
 
 @pytest.mark.parametrize("draw", FIGURES.values(), ids=list(FIGURES))
 def test_nothing_to_draw_is_said_in_one_line(draw: Callable[..., Figure]) -> None:
-    with refuses("empty"):
+    with refuses("empty", "draw"):
         draw(0, WIDE)
 
 

@@ -8,7 +8,6 @@ from scipy.stats import beta, binom, t
 
 from tests.errors import noted, quotes
 from toolkit.errors import ThinkbackError
-from toolkit.notes import Note
 from toolkit.stats import Settings, interval, newcombe, paired_interval, resampled_metric, summarise, wilson
 from toolkit.stats.limits.discordant import tango_limits
 from toolkit.stats.limits.intervals import ResampledValues, quantile_limits
@@ -216,15 +215,14 @@ def test_events_among_the_counts_are_rates(made, factory):
     row = only(result.comparisons, policy="a", metric="truncated")
     assert np.array((row["low"], row["high"])) == pytest.approx(np.array(tango_limits(3, 3, 400)))
     assert only(result.comparisons, policy="a", metric="reduction:truncated")["method"] != "tango"
-    note = "truncated: fewer than ten examples of a kind for `a`, `b`: Wilson's interval"
-    assert Note("few_events", note, policies=("a", "b"), metrics=("truncated",)) in result.notes
+    note = noted(result.notes, "few_events", "truncated: ", "`a`, `b`", "Wilson")
+    assert (note.policies, note.metrics) == (("a", "b"), ("truncated",))
 
 
 def test_the_note_for_clusters_that_agree(made, factory):
     one = made({"correct": [np.ones(100)]}, unit=np.arange(100) // 4)
-    notes = summarise(factory(one), ["a"], settings=QUICK).notes
-    note = "accuracy: all examples alike for `a`: exact limits, a cluster as one trial"
-    assert Note("clusters_agree", note, policies=("a",), metrics=("accuracy",)) in notes
+    note = noted(summarise(factory(one), ["a"], settings=QUICK).notes, "clusters_agree", "accuracy: ", "`a`")
+    assert (note.policies, note.metrics) == (("a",), ("accuracy",))
 
 
 @pytest.mark.parametrize("examples", [40, 4500])

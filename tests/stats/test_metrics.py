@@ -230,7 +230,7 @@ def test_bad_blocks_and_settings_are_refused(made, factory):
         summarise(factory(made({"correct": [[1, 0]]})), ["a", "b"])
     with refuses("empty", "`a`"):
         summarise(factory(one), ["a", "a"])
-    with refuses("empty"):
+    with refuses("empty", "example"):
         summarise(lambda: iter([]), ["a"])
     with refuses("unknown", "`bca`"):
         Settings(method="bcaa")

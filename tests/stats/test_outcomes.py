@@ -78,5 +78,5 @@ def test_a_full_disk_is_one_line(random_run, factory, monkeypatch):
 
     monkeypatch.setattr("toolkit.stats.metrics.spill.KEEP_BYTES", 0)
     monkeypatch.setattr("tempfile.TemporaryFile", full)
-    with refuses("write"):
+    with refuses("write", "space"):
         Store.of_blocks(factory(random_run(0, 10)), 3, 3)

@@ -359,8 +359,7 @@ def test_labels_outside_the_label_space_are_invalid(study: Run, tmp_path: Path) 
     best = rows(tmp_path / "out" / "table_5_3.csv")[0]
     null = frames["traces"].filter(~odd)["answer"].null_count()
     assert float(best["missing_label_traces"]) == 40 + null
-    words = "40 traces give answers outside the label space (`perhaps`), which are not valid"
-    assert words in (tmp_path / "out" / "report.md").read_text()
+    assert file_notes(tmp_path / "out", "outside_labels", "40 traces", "(`perhaps`)")
 
 
 def test_labels_outside_are_counted_and_the_most_frequent_named(tmp_path: Path) -> None:

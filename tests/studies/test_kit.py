@@ -10,7 +10,7 @@ from replay.studies.kit.published import PublishedDataset, PublishedWork, publis
 from replay.studies.kit.report import StudyFigure, StudyReport, drawable_figures, figures_by_dataset, undrawn_reasons
 from replay.studies.kit.sheet import (
     Captions,
-    Gap,
+    DashReason,
     PublishedColumn,
     Row,
     Sheet,
@@ -126,7 +126,11 @@ def test_several_data_sets_stand_below_each_other_under_their_names() -> None:
 
 
 def test_a_gap_is_told_where_it_makes_a_dash() -> None:
-    gaps = (Gap("of lacking", frozenset({"lacking"})), Gap("of tokens", frozenset({"tokens"})), Gap("always"))
+    gaps = (
+        DashReason("of lacking", frozenset({"lacking"})),
+        DashReason("of tokens", frozenset({"tokens"})),
+        DashReason("always"),
+    )
     table = laid_out_table(SHEET, [Part("math500")], Captions(simulated=False, gaps=lambda sheet, parts: gaps))
     assert table.below[3:] == ("of lacking", "always")
 

@@ -255,7 +255,7 @@ def test_training_rows_are_nowhere_among_what_is_reported(tmp_path: Path, split:
     assert len(study.strategies.unit) == 100
     assert not study.strategies.examples["example_id"].is_in(train.implode()).any()
     assert ids_where(log, study.where, "where").is_in(train.implode()).sum() == 0
-    remarked(report.words["What was measured"], "training_rows", "100")
+    remarked([line for lines in report.words.values() for line in lines], "training_rows", "100")
 
 
 def test_a_verifier_of_each_data_set_is_the_first_that_scored_it(tmp_path: Path) -> None:

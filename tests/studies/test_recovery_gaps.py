@@ -17,7 +17,7 @@ from replay.studies.kit.cells import left_out_note, unlogged_note
 from replay.studies.recovery.figures import missing_figures
 from replay.studies.recovery.study import LACKING, DatasetStudy, caveat_lines
 from replay.studies.recovery.tables import tables as tables_of
-from tests.errors import remarked
+from tests.errors import quotes, remarked
 from tests.studies.recovery import study
 from thinkback.app import app
 from toolkit.log import open_log, write_log
@@ -138,12 +138,13 @@ def test_left_out_examples_are_written_and_said_with_their_data_set(
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["study", "recovery", "log", "--out", "o", "--resamples", "20"])
     assert done.exit_code == 0, done.output
-    said = f"odd: 2 examples are left out, `{gone[0]}`, `{gone[1]}`; `left_out.csv` names all of them with the reason"
-    assert said in done.output
+    said = f"`{gone[0]}`, `{gone[1]}`"
+    (line,) = (line for line in done.output.splitlines() if said in line)
+    quotes(line, "odd: 2 examples", "`left_out.csv`")
     assert "WARNING: odd: 2 of " in done.output
     assert "even: " not in done.output.split("WARNING")[1]
     report = (tmp_path / "o" / "report.md").read_text()
-    assert said.removeprefix("odd: ") in report
+    assert said in report
     assert "> **WARNING: odd: 2 of " in report
     with (tmp_path / "o" / "left_out.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))

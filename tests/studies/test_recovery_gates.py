@@ -219,8 +219,8 @@ def test_the_report_says_what_was_replayed(own: dict[str, DatasetStudy]) -> None
     studies = list(own.values())
     made = _report_of(studies, [], "made", 3.3)
     undecided = [study for study in studies if study.recommendation.verdict == "undecided"]
-    assert sum(study.recommendation.meaning in made.lead for study in undecided) == len(undecided)
-    remarked(made.words["What was replayed"], "action", "`active_verify`", "`screening`")
+    assert sum(f"  {study.recommendation.meaning}" in made.lead for study in undecided) == len(undecided)
+    remarked([line for lines in made.words.values() for line in lines], "action", "`active_verify`", "`screening`")
     for name, study in own.items():
         kept = made.record["datasets"][name]
         assert kept["log"]["sha256"] == study.result.provenance["log"]["sha256"]

@@ -117,5 +117,5 @@ def test_a_choice_names_a_right_attempt() -> None:
     drawn = {made.choice_text("q", attempts, [False, True, True], rng).completion for _ in range(40)}  # type: ignore[union-attr]
     assert drawn == {"2", "3"}
     assert made.choice_text("q", attempts, [False] * 3, rng) is None
-    with refuses("invalid"):
+    with refuses("invalid", "1"):
         made.choice_text("q", attempts[:1], [True], rng)

@@ -57,7 +57,7 @@ class Nth(Policy):
     def explain(self, on: Evaluator, repetition: int) -> Iterator[ExplanationStage]:
         yield ExplanationStage("the one trace", pl.DataFrame({"sample": [self.number]}))
 
-    def remarks(self, block: object) -> Iterator[Remark]:
+    def remarks_on(self, block: object) -> Iterator[Remark]:
         if self.number:
             yield Remark(SKIPPED, self.pool)
 

@@ -100,7 +100,7 @@ class GrowingLog:
             "traces": totals.get("traces", 0), "expected": None, "per_minute": None, "left_s": None, "currency": None,
             "failures": _failures_of_manifest(totals.get("failures", ())),
             "examples": look.examples if look is not None else 0,
-            "policies": [asdict(one) for one in look.policies] if look is not None else [],
+            "policies": [asdict(policy) for policy in look.policies] if look is not None else [],
             "notes": list(look.notes) if look is not None else [], "level": self.follower.level, "waits": waits,
         }  # fmt: skip
         state |= {name: totals.get(name) for name in ("prompt_tokens", "completion_tokens", "cost")}
@@ -117,15 +117,15 @@ def _state_of_run(progress: RunProgress) -> dict[str, Any]:
         "prompt_tokens": progress.prompt_tokens or None, "completion_tokens": progress.completion_tokens or None,
         "per_minute": rate if progress.running else None,
         "left_s": 60 * left / rate if progress.running and rate > 0 else None,
-        "failures": [asdict(one) for one in progress.failures],
+        "failures": [asdict(failure) for failure in progress.failures],
     }  # fmt: skip
 
 
 def _failures_of_manifest(failures: Any) -> list[dict[str, Any]]:
     """The failed calls of a sealed log, by their reason."""
     counts: dict[str, int] = {}
-    for one in failures:
-        reason = str(one.get("reason", "")) if isinstance(one, Mapping) else str(one)
+    for failure in failures:
+        reason = str(failure.get("reason", "")) if isinstance(failure, Mapping) else str(failure)
         counts[reason] = counts.get(reason, 0) + 1
     return [{"cause": "failed", "calls": n, "reason": reason, "again": False} for reason, n in counts.items()]
 

@@ -37,7 +37,7 @@ def listen(
 
     read = load_recipe(recipe, settings or ())
     step = listening_step(read, pool)
-    chosen = [one for one in load_policies(policies).policies if isinstance(one, Buzz)]
+    chosen = [policy for policy in load_policies(policies).policies if isinstance(policy, Buzz)]
     if not chosen:
         raise UnsuitableError(f"`{policies}` has no policy of kind `{Buzz.kind}`, which acts on a text")
     if text is not None and not text.is_file():
@@ -100,7 +100,7 @@ class _Decisions:
         row = {"example_id": "text", "dataset": "text", "split": "test", "question": "", "gold_error": True}
         examples = pl.DataFrame({**row, "length": checks["position"].max()})
         log = open_log({"examples": examples, "checks": checks})
-        going_on = [replace(one, on_missing="use_available") for one in policies]
+        going_on = [replace(policy, on_missing="use_available") for policy in policies]
         outcomes = replay.run(log, going_on, resamples=2).outcomes.collect()
         acting = outcomes.filter(pl.col("answer") == "refuted")
         return dict(acting.select("policy", "position").iter_rows())

@@ -30,7 +30,7 @@ class Paper:
     @classmethod
     def from_arguments(cls, given: dict[str, Any]) -> Self:
         """Takes the arguments for paper out of a command's `given`. ThinkbackError where the width is no length."""
-        paper = cls(**{one.name: given.pop(one.name) for one in fields(cls) if one.name in given})
+        paper = cls(**{field.name: given.pop(field.name) for field in fields(cls) if field.name in given})
         _ = paper.inches
         return paper
 

@@ -73,7 +73,7 @@ def simulate(
     if out is None and not check:
         raise RequiredError("`--out` is missing: name the log to write")
     if settings and dataset not in WORLDS:
-        raise ConflictError(f"`--set` goes with one of {', '.join(f'`{one}`' for one in WORLDS)}")
+        raise ConflictError(f"`--set` goes with one of {', '.join(f'`{world}`' for world in WORLDS)}")
     if dataset in WORLDS:
         others = {
             "traces": traces, "labels": labels, "dev": dev or None, "check": check or None,

@@ -35,7 +35,7 @@ def study_command(function: str) -> Callable[..., None]:
         from toolkit.files import check_replaceable
 
         files = [one for value in given.values() for one in (value if isinstance(value, list) else [value])]
-        check_replaceable(out, force, inputs=(log, *(one for one in files if isinstance(one, Path))))
+        check_replaceable(out, force, inputs=(log, *(file for file in files if isinstance(file, Path))))
         module, _, name = function.partition(":")
         report = getattr(import_module(module), name)(log, **given)
         report.save(out, force)

@@ -100,14 +100,14 @@ class QuestionPlan:
         questions. Null where there is no number.
         """
         rows = []
-        for one in self.designs:
-            needed, detectable = one.needed, next(self._detectable_points(one, self.questions))
+        for design in self.designs:
+            needed, detectable = design.needed, next(self._detectable_points(design, self.questions))
             number = (None,) * 4 if needed is None else (needed.number, needed.low, needed.high, needed.upper)
             paid = [
-                None if needed is None or (each := one.costs[cost]) is None else needed.number * each
+                None if needed is None or (each := design.costs[cost]) is None else needed.number * each
                 for cost in COST_NAMES
             ]
-            rows.append((one.orders, one.samples, *number, detectable, *paid))
+            rows.append((design.orders, design.samples, *number, detectable, *paid))
         return pl.DataFrame(rows, SCHEMA | dict.fromkeys(COST_NAMES, pl.Float64), orient="row")
 
     @property
@@ -118,7 +118,11 @@ class QuestionPlan:
         numbers = [self.questions, *(one.needed.number for one in self.designs if one.needed is not None)]
         places = [digit * 10**power for power in range(1, 8) for digit in GRID]
         grid = [n for n in places if max(FEWEST, min(numbers) / 5) <= n <= max(100, 2 * max(numbers))]
-        rows = [(one.orders, one.samples, n, *self._detectable_points(one, n)) for one in self.designs for n in grid]
+        rows = [
+            (design.orders, design.samples, n, *self._detectable_points(design, n))
+            for design in self.designs
+            for n in grid
+        ]
         return pl.DataFrame(rows, CURVE_SCHEMA, orient="row")
 
     def _detectable_points(self, design: PlannedDesign, questions: int) -> Iterator[float | None]:
@@ -160,7 +164,7 @@ class QuestionPlan:
         )
         if self.unpriced:
             yield self.unpriced
-        few = [one for one in self.designs if one.variance.is_small_pilot]
+        few = [design for design in self.designs if design.variance.is_small_pilot]
         if few:
             yield (
                 "by the upper 80 % limit of the variance, for the pilot is small (fewer than 100 questions, or than "

@@ -256,7 +256,7 @@ class _PairedEvidence:
                 ]
                 needs.append(_most_questions_needed(both))
             finding = self._gated_policy_sentence(beats, fewer, no_loss, flipping)
-            known = min((one for one in needs if one is not None), key=lambda one: one.number, default=None)
+            known = min((need for need in needs if need is not None), key=lambda one: one.number, default=None)
             sentence = f"{sentence}: {finding}{_joint_limits(len(pairs))}."
             yield _ComparisonEvidence(INTERVENE, name, sentence, beats or (fewer and no_loss), known)
 
@@ -458,7 +458,7 @@ def _joint_limits(count: int) -> str:
 
 
 def _most_questions_needed(needs: Sequence[NeededQuestions | None]) -> NeededQuestions | None:
-    known = [one for one in needs if one is not None]
+    known = [need for need in needs if need is not None]
     return max(known, key=lambda one: one.number) if len(known) == len(needs) else None
 
 

@@ -188,7 +188,7 @@ def _another_run_sentences(
 
 
 def _votes_over_fewer_traces(result: Result, name: str | None) -> list[str]:
-    votes = {one.name: one.settings for one in result.policies if one.settings.get("select") == "majority"}
+    votes = {policy.name: policy.settings for policy in result.policies if policy.settings.get("select") == "majority"}
     if name not in votes:
         return []
     pool, most = (votes[name].get(key) for key in ("pool", "max_traces"))
@@ -276,7 +276,7 @@ def _cost_text(results: RankedInput, row: Ranked, other: Ranked) -> str:
 
 def _detectable_difference_sentence(result: Result, results: RankedInput) -> Iterator[str]:
     """A sentence on which differences to the baseline this number of examples shows."""
-    real = [one.name for one in result.policies if not one.diagnostic and one.name != results.baseline]
+    real = [policy.name for policy in result.policies if not policy.diagnostic and policy.name != results.baseline]
     column = metric_column(ACCURACY, result.columns)
     if results.quality_column.rate and results.quality_column.quality and is_mean(results.quality_column):
         column = results.quality_column

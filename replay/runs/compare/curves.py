@@ -157,7 +157,9 @@ def measure_pool_curves(
     pools = [one for name in names if (one := _pool_curves(log, contents, name, *options)) is not None]
     pools = [replace(one, crossed=crossed) for one in pools]
     if not pools:
-        raise UnsuitableError(f"{log.address} has no judged pool with more than one trace, so it has no curves")
+        raise UnsuitableError(
+            f"{log.address} has no curves: no pool has gold or verdicts, and two traces of a question"
+        )
     return pools
 
 

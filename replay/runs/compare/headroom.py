@@ -122,7 +122,7 @@ class Headroom:
         return with_numbered_notes(table, names, dict(zip((ACCURACY, measure), notes, strict=True)), key)
 
     def _mark_explanation(self) -> Iterator[str]:
-        clustered = any(one.code in ON_CLUSTERS for one in self.notes)
+        clustered = any(note.code in ON_CLUSTERS for note in self.notes)
         marks = mark_reasons([*self.frame["method"], *self.accuracy["method"]], clustered)
         if marks:
             yield f"†: {'; '.join(marks)}."
@@ -239,7 +239,7 @@ def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl
     """The parts of every policy's gap as a frame, of those that answer with traces; a part that can only be 0 has no
     interval.
     """
-    answering = [one.name for one in source.policies if one.slices(source.plan.contents)]
+    answering = [policy.name for policy in source.policies if policy.slices(source.plan.contents)]
     if not answering:
         return pl.DataFrame(schema=SCHEMA)
     columns = [OutcomeColumn(name, rate=True, quality=True) for name in GAP]

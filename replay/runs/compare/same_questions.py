@@ -170,7 +170,7 @@ def _why_variation_unknown(policy: Policy, whole: Collection[str]) -> str:
 def same_questions(source: RunSource, policies: Sequence[Policy]) -> pl.DataFrame:
     """The frame of `SameQuestions` for some policies of a run and all pairs of them, from one pass over the log."""
     whole = source.plan.contents.whole
-    why = [_why_variation_unknown(one, whole) for one in policies]
+    why = [_why_variation_unknown(policy, whole) for policy in policies]
     known = [one for one, reason in zip(policies, why, strict=True) if not reason]
     if len(known) > MOST_PAIRED:
         known, why = [], [reason or MANY for reason in why]
@@ -231,7 +231,7 @@ class SampleSums:
         apart = halves.half_difference_factor * np.where(judged, first - second, 0.0) * weight
         self.covariance += apart @ apart.T
         varied = np.zeros(first.shape, bool)
-        for pool in sorted({one.pool_drawn_from for one in policies}):
+        for pool in sorted({policy.pool_drawn_from for policy in policies}):
             mine = np.flatnonzero([one.pool_drawn_from == pool for one in policies])
             one, other = self._leave_one_out_changes(block, pool, halves.policies_at_places(mine), mine, judged)
             varied[mine] = (np.abs(one) > ROUNDING).any(axis=1)
@@ -288,7 +288,7 @@ AT_ONCE = 2**24
 
 def _blocks_of_few_examples(plan: ReplayPlan, policies: Sequence[Policy]) -> Iterator[LogBlock]:
     for block in read_blocks(plan, policies):
-        traces = max(block.pools[one.pool_drawn_from].code.shape[1] for one in policies)
+        traces = max(block.pools[policy.pool_drawn_from].code.shape[1] for policy in policies)
         step = max(1, AT_ONCE // (traces * len(policies)))
         for start in range(0, len(block.examples), step):
             yield block.slice_examples(start, min(start + step, len(block.examples)))
@@ -306,7 +306,7 @@ class _HalvesOfOrders:
 
     @classmethod
     def halves_of_policies(cls, policies: Sequence[Policy]) -> _HalvesOfOrders:
-        whole = tuple(one.filled(against=None) for one in policies)
+        whole = tuple(policy.filled(against=None) for policy in policies)
         halves = [one.as_mean_over_half_of_orders() or (one, 0.0) for one in whole]
         first = tuple(half.filled(name=f"{half.name}, half") if share else half for half, share in halves)
         return cls(whole, first, np.array([[share] for _, share in halves]))

@@ -340,7 +340,7 @@ def explain_saved(result: Findings, folder: SavedFolder, policy: str, row: pl.Da
         return _explain_rows(folder, chosen, of_example, header, row, texts)
     traces, scores, orders, stops = (_saved_rows(folder, name, example) for name in (TRACES, SCORES, ORDERS, STOPS))
     paid = _PaidCalls(
-        {(one["slice"], one["sample"]): one for one in traces.iter_rows(named=True)},
+        {(row["slice"], row["sample"]): row for row in traces.iter_rows(named=True)},
         {((one["slice"], one["sample"]), one["verifier"]): one for one in scores.iter_rows(named=True)},
         {one["order"]: one for one in orders.iter_rows(named=True)},
     )

@@ -183,7 +183,11 @@ def forest_data(request: FigureRequest) -> FigureData:
         for name, (change, low, high) in limits.items()
     }
     called = _figure_labels(result)
-    tied = {one.name for one in differences.values() if not (one.differs_from_baseline or one.diagnostic)} - {baseline}
+    tied = {
+        difference.name
+        for difference in differences.values()
+        if not (difference.differs_from_baseline or difference.diagnostic)
+    } - {baseline}
     rows, left_out = figure_rows(request, ROWS, tied)
     listed = [row.policy.name for row in rows if row.policy.name in differences]
     points = [replace(differences[name], name=called[name]) for name in listed]
@@ -317,7 +321,7 @@ def stopping_data(request: FigureRequest) -> FigureData:
         rows = [row for row in varied if row.means.get(RATE) is None] or varied  # a gate has two: before and after
     if not rows:
         raise EmptyError(
-            "every policy pays for the same number of traces on each example, so there is no histogram to draw"
+            "no histogram: each policy pays for the same number of traces on all examples; replay one that stops"
         )
     panel_rows = rows if request.policies else rows[:PANELS]
     called = _figure_labels(result)

@@ -40,7 +40,7 @@ def recall_data(request: FigureRequest) -> FigureData:
         policies = [policy for policy in result.policies if policy.name in names]
     summary = result.summary.filter(pl.col("policy").is_in([policy.name for policy in policies]))
     estimates = {(policy, metric): rest for policy, metric, *rest in summary.iter_rows()}
-    metrics = [one for one in dict.fromkeys(summary["metric"]) if one.rpartition("_")[0] in QUALITIES]
+    metrics = [metric for metric in dict.fromkeys(summary["metric"]) if metric.rpartition("_")[0] in QUALITIES]
     points = pl.DataFrame(
         [
             (policy.name, policy.sweep, metric, estimates[policy.name, PAID][0], *estimates[policy.name, metric][:3])

@@ -109,7 +109,7 @@ def _score_groups_read(request: FigureRequest, groups: list[Group]) -> list[Grou
         slices = words | {slice_name(word, of) for word in words for of in words}
         matches |= {key: rows for key, rows in groups if key[0] in words and key[1] in slices and key not in matches}
     if not matches and request.policies:
-        raise EmptyError("no verifier's scores of judged traces are read by the policies named")
+        raise EmptyError("the policies named read no scores of judged traces: name one with a verifier")
     return [*matches.items()]
 
 

@@ -106,14 +106,14 @@ class OutcomeTables:
         cls, groups: Sequence[OutcomeGroup], columns: Callable[[OutcomeGroup], Mapping[str, SpilledTable]]
     ) -> OutcomeTables:
         """The tables of groups, whose columns are computed by `columns`."""
-        return cls(tuple(_GroupTables(one.versions, one.ways, columns(one)) for one in groups))
+        return cls(tuple(_GroupTables(group.versions, group.ways, columns(group)) for group in groups))
 
     def with_each_column(self, change: Callable[[SpilledTable], SpilledTable]) -> OutcomeTables:
         """The tables with each stored column as `change` gives it."""
         return OutcomeTables(
             tuple(
-                replace(one, columns={name: change(column) for name, column in one.columns.items()})
-                for one in self.groups
+                replace(group, columns={name: change(column) for name, column in group.columns.items()})
+                for group in self.groups
             )
         )
 

@@ -211,7 +211,7 @@ def _block_tally(block: LogBlock, versions: PolicyVersions, outcomes: Sequence[O
     for number, place in enumerate(versions.places[:, 0]):
         policy, _ = versions.every[place]
         for part in policy_and_parts(policy):
-            for remark in part.remarks(block):
+            for remark in part.remarks_on(block):
                 remarks.setdefault(number, Counter())[remark.kind, remark.subject] += remark.count
             for payable in part.payable_verifications(block):
                 for cost, bits in _unlogged_costs_payable(payable, block):
@@ -221,7 +221,7 @@ def _block_tally(block: LogBlock, versions: PolicyVersions, outcomes: Sequence[O
                     lacking[key] = interned.setdefault(union, union)
                 if payable.unscored.says and (count := _lacks_score(payable, block).sum(axis=1, dtype=np.int32)).any():
                     whose = number, payable.slice, payable.verifier, payable.unscored
-                    most = np.maximum(unscored.get(whose, 0), count)  # parts of a policy read the same first traces
+                    most = np.maximum(unscored.get(whose, 0), count)  # policies within one read the same first traces
                     unscored[whose] = counts.setdefault(most.tobytes(), most)
         seconds = outcomes[place].order_s
         if seconds is not None:

@@ -46,7 +46,7 @@ class _RangeJob(Generic[T]):
     sizes: BlockSizes
 
     def __call__(self, of_range: tuple[Log, pl.DataFrame, bool]) -> T:
-        """The result on a range: its part of the log, its examples, and whether they are the first of the run."""
+        """The result on a range: the log within it, its examples, and whether they are the first of the run."""
         log, frame, first = of_range
         plan = replace(self.plan, log=log, examples=replace(self.plan.examples, frame=frame))
         return self.work(read_blocks(plan, self.policies, needs=self.needs, sizes=self.sizes), first)

@@ -37,7 +37,7 @@ def policy_named(policies: Sequence[Policy], name: str) -> Policy:
 
     Raises ThinkbackError for a name that no policy has, or several have.
     """
-    by_name = {one.name: one for one in policies}
+    by_name = {policy.name: policy for policy in policies}
     whole = next((one for one in policies if name.startswith(f"{one.name}[gate.")), None)
     if name not in by_name and whole is not None and (gate := swept_gate_of(whole)) is not None:
         value = name.removesuffix("]").rpartition("=")[2]

@@ -83,7 +83,7 @@ class AccuracyFollower:
             for (dataset, name), part in outcomes.partition_by("dataset", "policy", as_dict=True).items()
         ]
         rows.sort(key=lambda row: (row.dataset, row.diagnostic, -row.accuracy))
-        notes = tuple(str(one) for one in result.notes if one.code == SUITE)
+        notes = tuple(str(note) for note in result.notes if note.code == SUITE)
         return AccuracyLook(len(columns), self.level, tuple(rows), clustered, notes)
 
     def _accuracy(

@@ -162,7 +162,7 @@ def write_display(
 def frontier_frame(results: RankedInput) -> pl.DataFrame:
     """The points of the figure of the front, with the full names of their policies."""
     whole = {label: name for name, label in short_names(results.policies, always=True).items()}
-    return rows_frame([replace(one, name=whole[one.name]) for one in frontier_points(results)], FrontierPoint)
+    return rows_frame([replace(point, name=whole[point.name]) for point in frontier_points(results)], FrontierPoint)
 
 
 def rows_frame(rows: Sequence[Any], kind: type) -> pl.DataFrame:
@@ -190,7 +190,7 @@ def ranked_table_csv(ranked: RankedInput, columns: Sequence[str] = ()) -> str:
 def _metric_of_column(name: str, columns: Sequence[OutcomeColumn], known: Collection[str]) -> str:
     """The metric whose heading is `name` (`tokens`: those that are logged); the name itself if none is."""
     short = name.strip().casefold()
-    names = [str(one.metric) for one in PERCENTILES if short == one.header.partition(" ")[0]]
+    names = [str(percentile.metric) for percentile in PERCENTILES if short == percentile.header.partition(" ")[0]]
     try:
         return names[0] if names else str(cost_named(name, columns, known.__contains__).metric)
     except UnknownError:

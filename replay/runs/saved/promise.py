@@ -109,7 +109,9 @@ class PromiseTests:
         bounds = [(limit, limit.bound_for_baseline(value.get((self.baseline, limit.metric)))) for limit in self.limits]
         names = self.result.summariser.names
         return {
-            one for one in names if all(limit.keeps_to_limit(value.get((one, limit.metric)), b) for limit, b in bounds)
+            name
+            for name in names
+            if all(limit.keeps_to_limit(value.get((name, limit.metric)), b) for limit, b in bounds)
         }
 
     def _lower_limits(self, names: Sequence[str], families: int) -> dict[str, float]:
@@ -175,7 +177,7 @@ def affordable_dearest_first(
     """
     most = cost.get(baseline, np.inf)
     tested = {
-        family: sorted((one for one in members if cost.get(one, np.inf) <= most), key=lambda one: -cost[one])
+        family: sorted((member for member in members if cost.get(member, np.inf) <= most), key=lambda one: -cost[one])
         for family, members in families.items()
     }
     return tested, max(1, sum(any(one != baseline for one in members) for members in tested.values()))

@@ -56,7 +56,7 @@ def usual_baseline(policies: Sequence[PolicyRecord]) -> str | None:
         and not one.diagnostic
         and isinstance(one.settings.get("max_traces"), int)
     ]
-    real = [one for one in policies if not one.diagnostic]
+    real = [policy for policy in policies if not policy.diagnostic]
     plain = [one.name for one in real if one.settings.get("multiplier") == 1]
     last = [one.name for one in real if one.settings.get("select") == "last" and _has_no_stop_rule(one)]
     first = [one.name for one in real if FIRST_REFUTATION.items() <= one.settings.items()]

@@ -71,7 +71,7 @@ def seal_findings(result: Findings, folder: Path) -> None:
         "strata": summariser.outcomes.examples.strata,
         "weights": summariser.outcomes.examples.weights,
         "statistics": _statistics_record(result.statistics),
-        "groups": [_statistics_record(one) for one in result.groups.values()],
+        "groups": [_statistics_record(group) for group in result.groups.values()],
         "notes": [note.record() for note in result.notes],
         "dropped": dict(result.dropped),
         "excluded": dict(result.excluded),
@@ -200,7 +200,9 @@ def read_findings(address: str | Path, owner: object = None) -> dict[str, Any]:
 def _read_notes(given: Any, place: str) -> tuple[Note, ...]:
     """The reader of a field that holds notes, as `Note.record` writes them."""
     records = [] if given == [] else list_reader(dataclass_reader(_NoteRecord))(given, place)
-    return tuple(Note(one.code, one.text, Severity(one.severity), one.policies, one.metrics) for one in records)
+    return tuple(
+        Note(record.code, record.text, Severity(record.severity), record.policies, record.metrics) for record in records
+    )
 
 
 @dataclass(frozen=True)
@@ -222,12 +224,12 @@ def _read_swept(given: Any, place: str) -> tuple[tuple[str, Any], ...]:
 def _read_policies(given: Any, place: str) -> tuple[PolicyRecord, ...]:
     """The reader of a field that holds policies' records, without the settings, which run.json has."""
     tables = list_reader(lambda one, place: dict(_as_mapping(one, place)))(given, place)
-    swept = [_read_swept(one.pop("swept", []), f"{place}.swept") for one in tables]
+    swept = [_read_swept(table.pop("swept", []), f"{place}.swept") for table in tables]
     records = [
         dataclass_reader(PolicyRecord)({key: value for key, value in one.items() if key != "settings"}, place)
         for one in tables
     ]
-    if len({one.name for one in records}) < len(records):
+    if len({record.name for record in records}) < len(records):
         raise InvalidError(f"`{place}` has a name twice")
     return tuple(replace(one, swept=pairs) for one, pairs in zip(records, swept, strict=True))
 
@@ -293,7 +295,7 @@ class _SavedRecord(Checked):
             raise InvalidError(
                 f"its baseline and its leaders are policies, and {quote(min(map(str, unknown)))} is none"
             )
-        cost = {name for one in self.columns if one.cost for name in (one.name, one.cost_name)} | {None}
+        cost = {name for column in self.columns if column.cost for name in (column.name, column.cost_name)} | {None}
         if self.cost not in cost or not metric_column(self.metric, self.columns).quality:
             raise InvalidError(f"its metric is a quality and its cost a cost of `columns`: {self.metric}, {self.cost}")
 
@@ -366,7 +368,7 @@ def _findings_fields(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str
 
 
 def _summary_of_frames(frames: Mapping[str, pl.DataFrame], metric: str, statistics: _StatisticsRecord) -> Summary:
-    values: dict[str, Any] = {one.name: getattr(statistics, one.name) for one in fields(statistics)}
+    values: dict[str, Any] = {field.name: getattr(statistics, field.name) for field in fields(statistics)}
     return Summary(metric=metric, **values | {name: frames[name] for name in STATISTICS})
 
 

@@ -72,7 +72,7 @@ def saved_policy(record: PolicyRecord, folder: SavedFolder) -> Policy | None:
     kind = KINDS.get(record.kind)
     if kind is None or not kind.table or not folder.has_file(f"{kind.table}.parquet"):
         return None
-    compared = [one for one in fields(kind) if one.compare and one.name in record.settings]
+    compared = [field for field in fields(kind) if field.compare and field.name in record.settings]
     keys = [one.name for one in compared if one.metadata.get("key", True) and one.name not in ("name", "against")]
     table = _non_null({name: record.settings[name] for name in keys})
     policy = read_policy({"kind": record.kind, **table}, record.name, {})

@@ -30,7 +30,18 @@ from replay.studies.buzz.tables import (
 from replay.studies.buzz.verdicts import VERDICTS, timed_pairs
 from replay.studies.kit.cells import interval_cell, unlogged_note
 from replay.studies.kit.runs import mean_cells
-from replay.studies.kit.sheet import Captions, Column, Gap, Row, Sheet, Value, intervals, numbers, with_published, words
+from replay.studies.kit.sheet import (
+    Captions,
+    Column,
+    DashReason,
+    Row,
+    Sheet,
+    Value,
+    intervals,
+    numbers,
+    with_published,
+    words,
+)
 from toolkit.show import IntervalCell, Number, TableColumn
 from toolkit.stats.limits.intervals import quantile_limits
 
@@ -414,5 +425,5 @@ SHEETS = (
 
 def captions_of(studies: Sequence[BuzzStudy]) -> Captions[BuzzStudy]:
     """Returns what stands above and below all tables."""
-    gap = Gap(unlogged_note("calls or tokens", "row"), frozenset({"calls", "mean"}))
+    gap = DashReason(unlogged_note("calls or tokens", "row"), frozenset({"calls", "mean"}))
     return Captions(simulated=any(study.simulated for study in studies), gaps=lambda sheet, parts: [gap])

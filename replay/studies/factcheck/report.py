@@ -26,7 +26,7 @@ from replay.studies.factcheck.verdicts import VERDICTS, findings
 from replay.studies.kit.cells import left_out_note, note_line
 from replay.studies.kit.published import published_datasets
 from replay.studies.kit.report import UNDONE, StudyReport, intervals_line, log_line, record_of
-from replay.studies.kit.sheet import Captions, Gap, Sheet, merge_notes, tables_of
+from replay.studies.kit.sheet import Captions, DashReason, Sheet, merge_notes, tables_of
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ConflictError, InvalidError, argument, listed, quote
 from toolkit.features import CLAIM_FEATURES
@@ -50,7 +50,7 @@ def study_record(study: Study) -> dict[str, Any]:
     added = {
         "features": list(setting.features), "caps": list(setting.caps),  # lists are written a line an entry
         "published": None if setting.published is None else setting.published.dataset,
-        "margin": setting.tolerated, "verdicts": [one.record() for one in findings(study)],
+        "margin": setting.tolerated, "verdicts": [finding.record() for finding in findings(study)],
     }  # fmt: skip
     return {"where": None} | {name: getattr(setting, name) for name in SETTING_KEYS} | added
 
@@ -90,7 +90,9 @@ def _table_captions(studies: Sequence[Study], name: str) -> Captions[Study]:
             parts, lambda one: one.warnings.get(sheet.run_of_numbers, one.warnings[""])
         ),
         below=_table_mismatch_notes,
-        gaps=lambda sheet, parts: map(Gap, merge_notes(parts, lambda one: one.missing.get(sheet.run_of_numbers, ()))),
+        gaps=lambda sheet, parts: map(
+            DashReason, merge_notes(parts, lambda one: one.missing.get(sheet.run_of_numbers, ()))
+        ),
     )
 
 

@@ -41,7 +41,7 @@ class StudyRun:
 
     @property
     def policies(self) -> list[str]:
-        return [] if self.result is None else [one.name for one in self.result.policies]
+        return [] if self.result is None else [policy.name for policy in self.result.policies]
 
     def has(self, *names: str) -> bool:
         """Whether all of these policies were replayed."""

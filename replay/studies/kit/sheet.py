@@ -26,7 +26,7 @@ from toolkit.show.tables.table_content import Form
 
 
 @dataclass(frozen=True)
-class Gap:
+class DashReason:
     """A reason for dashes. It stands beneath tables with a dash in one of `columns`, or beneath all tables where none
     is named.
     """
@@ -245,7 +245,7 @@ class Captions(Generic[P]):
     dataset: str = ""
     above: Callable[[Sheet[P], Sequence[P]], Iterable[str]] = lambda sheet, parts: ()
     below: Callable[[Sheet[P], Sequence[P], Collection[str]], Iterable[str]] = lambda sheet, parts, published: ()
-    gaps: Callable[[Sheet[P], Sequence[P]], Iterable[Gap]] = lambda sheet, parts: ()
+    gaps: Callable[[Sheet[P], Sequence[P]], Iterable[DashReason]] = lambda sheet, parts: ()
 
 
 def tables_of(sheets: Iterable[Sheet[P]], parts: Sequence[P], captions: Captions[P]) -> dict[str, Table]:

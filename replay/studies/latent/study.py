@@ -61,7 +61,9 @@ def by_temperature(log: AnyLog, *, where: str | None = None, settings: Settings 
     opened_log = open_log(log)
     by_pool = temperatures(opened_log)
     if not by_pool:
-        raise UnsuitableError(f"{opened_log.address} has no pool that was drawn at one known temperature")
+        raise UnsuitableError(
+            f"no pool of {opened_log.address} has one temperature: set the column `temperature` of traces"
+        )
     parts = [
         curves(opened_log, pool=pool, where=where, settings=settings)
         .filter(pl.col("metric").is_in(SINGLE))

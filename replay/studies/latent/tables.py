@@ -10,7 +10,18 @@ from operator import attrgetter
 
 from replay.studies.kit.cells import interval_cell, read_interval
 from replay.studies.kit.published import PublishedRow, PublishedWork
-from replay.studies.kit.sheet import Captions, Column, Gap, Row, Sheet, Value, intervals, merge_notes, numbers, words
+from replay.studies.kit.sheet import (
+    Captions,
+    Column,
+    DashReason,
+    Row,
+    Sheet,
+    Value,
+    intervals,
+    merge_notes,
+    numbers,
+    words,
+)
 from replay.studies.latent import study as what
 from replay.studies.latent.places import places_text
 from replay.studies.latent.study import SELECTING as SELECTED
@@ -566,7 +577,7 @@ ABLATION_SHEETS = (
         (numbers("traces", "traces", 0, attrgetter("traces")),
          intervals("log-probability", "logprob", 3, read_interval("logprob")),
          intervals("states of these tokens", "states", 3, read_interval("states"))),
-        lambda study: (Row((one.length,), one) for one in study.ablations.suffixes), what.SUFFIXES,
+        lambda study: (Row((suffix.length,), suffix) for suffix in study.ablations.suffixes), what.SUFFIXES,
         "both columns are of the traces that have both numbers",
         "log-probability: the sum over the last tokens; below 0.5 it speaks against the answer",
         "states: the mean over the classifiers of these tokens at all layers; a dash: no states this near the end",
@@ -583,7 +594,7 @@ ABLATION_SHEETS = (
         "votes_by_temperature", "Majority voting by temperature", ("temperature", "votes"),
         (intervals("accuracy, %", "accuracy", 1, read_interval("accuracy", 100)),
          numbers("questions", "questions", 0, attrgetter("accuracy.n"))),
-        lambda study: (Row((f"{one.temperature:g}", one.votes), one) for one in study.ablations.votes), what.VOTES,
+        lambda study: (Row((f"{vote.temperature:g}", vote.votes), vote) for vote in study.ablations.votes), what.VOTES,
         printed=False,
     ),
 )  # fmt: skip
@@ -611,22 +622,22 @@ def latent_captions(studies: Sequence[LatentStudy]) -> Captions[LatentStudy]:
     )
 
 
-def _dash_reasons(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
-    yield Gap(f"self-reflection: {NO_REFLECTION} where there is a dash", frozenset({REFLECTED}))
+def _dash_reasons(studies: Sequence[LatentStudy]) -> Iterator[DashReason]:
+    yield DashReason(f"self-reflection: {NO_REFLECTION} where there is a dash", frozenset({REFLECTED}))
     dash = remark("no_logprobs", f"log-probabilities: {NO_LOGPROBS}, where there is a dash")
-    yield Gap(dash, frozenset({LOGPROBS}))
+    yield DashReason(dash, frozenset({LOGPROBS}))
     if reward_names := other_verifiers(studies):
-        yield Gap("a verifier has a dash where it did not score the traces", frozenset(reward_names))
-    yield Gap(
+        yield DashReason("a verifier has a dash where it did not score the traces", frozenset(reward_names))
+    yield DashReason(
         "a model or verifier of the paper has a dash where the log has none of this name",
         frozenset({*MODELS, *REWARDS}),
     )
     if models := {f"{name}_auc" for study in studies for name in study.models.values()}:
-        yield Gap("a model has a dash where it wrote none of the measured traces", frozenset(models))
+        yield DashReason("a model has a dash where it wrote none of the measured traces", frozenset(models))
     tested = {*TESTED, *(f"tested_{study.dataset}_auc" for study in studies)}
     for part, columns in ((what.READERS, {SAME_MODEL, OTHER_MODEL}), (what.TRANSFER, tested)):
         yield from (
-            Gap(line, frozenset(columns)) for line in merge_notes(studies, partial(_reasons_for_gaps, part=part))
+            DashReason(line, frozenset(columns)) for line in merge_notes(studies, partial(_reasons_for_gaps, part=part))
         )
 
 

@@ -146,7 +146,7 @@ def evidence_of_pool(name: str, reader: str) -> str:
     """Returns the evidence that a pool's name begins with: the longest known one, else the name without its form and
     reader.
     """
-    known = [one for one in EVIDENCES if name == one or name.startswith(f"{one}-")]
+    known = [evidence for evidence in EVIDENCES if name == evidence or name.startswith(f"{evidence}-")]
     if known:
         return max(known, key=len)
     for ending in (CHAINS, SINGLE, DIRECT, reader, CHAINS, SINGLE, DIRECT):

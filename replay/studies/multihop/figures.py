@@ -111,19 +111,19 @@ def _sensitivity_differences(study: MultihopStudy) -> list[PolicyDifference]:
 def _reliability_panels(study: MultihopStudy) -> list[ReliabilityPanel]:
     pool = main_chains(study.answers)
     panels = []
-    for one in study.verifiers:
-        if pool is not None and one.pool.name == pool.name and one.calibration.reliability_points:
-            panels.append(ReliabilityPanel(one.verifier, one.calibration.reliability_points, pool.name))
+    for verifier in study.verifiers:
+        if pool is not None and verifier.pool.name == pool.name and verifier.calibration.reliability_points:
+            panels.append(ReliabilityPanel(verifier.verifier, verifier.calibration.reliability_points, pool.name))
     return panels
 
 
 def _change_bars(study: MultihopStudy) -> Collection[Any]:
     pool = main_chains(study.answers)
-    rows = (one for one in study.changes if pool is not None and one.way.pool.name == pool.name)
+    rows = (change for change in study.changes if pool is not None and change.way.pool.name == pool.name)
     return [
-        (f"{one.way.verifier}, {one.type}", one.fixes.scaled(0.01), one.flips.scaled(0.01))
-        for one in rows
-        if one.fixes is not None and one.flips is not None
+        (f"{row.way.verifier}, {row.type}", row.fixes.scaled(0.01), row.flips.scaled(0.01))
+        for row in rows
+        if row.fixes is not None and row.flips is not None
     ]
 
 

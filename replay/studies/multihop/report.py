@@ -91,7 +91,7 @@ def _report_of(studies: Sequence[MultihopStudy], name: str, width: float) -> Stu
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
     words["What was measured"] = merge_notes(studies, _measured_on_lines)
     for study in studies:
-        sentences = [f"{one.sentence()}." for one in study.findings]
+        sentences = [f"{finding.sentence()}." for finding in study.findings]
         words[f"Verdicts, {study.dataset}"] = [*sentences, *filter(None, [sensitivity_sentence(study.retrieval)])]
     undone = merge_notes(studies, lambda study: (remark(UNSERVED, line) for line in study.missing_lines()))
     undone += [why for study in studies for why in undrawn_reasons(FIGURES, study, drawable_figures(FIGURES, study))]
@@ -137,7 +137,7 @@ def study_record(study: MultihopStudy) -> dict[str, Any]:
         "stable": setting.stable,
         "margin": setting.margin,
         "published": study.published,
-        "verdicts": [one.record() for one in study.findings],
+        "verdicts": [finding.record() for finding in study.findings],
         "seed": setting.settings.seed, "resamples": setting.settings.resamples, "level": setting.settings.level,
         "versions": software_versions(),
     }  # fmt: skip

@@ -84,7 +84,7 @@ class Retrieval:
     @property
     def sensitivity_gaps(self) -> dict[str, IntervalCell]:
         """The difference of each setting to plain re-ranking, in points; limits hold for all settings at once."""
-        pairs = [(one.name, PLAIN) for one in self.policies if one.name != PLAIN]
+        pairs = [(policy.name, PLAIN) for policy in self.policies if policy.name != PLAIN]
         return {one: cell for (one, _), cell in self.sensitivity.differences(MEASURE, pairs, 100).items()}
 
     @property

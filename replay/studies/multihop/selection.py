@@ -160,7 +160,9 @@ def accuracy_by_chains(
     for k in range(1, pool.traces + 1):
         common: dict[str, Any] = {"pool": pool.name, "max_traces": k, "expected": True}
         policies.append(Sample(name=f"{MAJORITY} {k}", select="majority", **common))
-        policies += [Sample(name=f"{BEST}: {one} {k}", verifier=one, **common) for one in sorted(verifiers)]
+        policies += [
+            Sample(name=f"{BEST}: {verifier} {k}", verifier=verifier, **common) for verifier in sorted(verifiers)
+        ]
         policies.append(Oracle(name=f"{IDEAL} {k}", rule="any", of=(pool.name,), max_traces=k, expected=True))
     run = replay_covered_policies(log, read_contents(log), policies, where=where, settings=settings)
     curves: dict[str, list[tuple[int, IntervalCell]]] = {}

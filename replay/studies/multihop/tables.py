@@ -14,7 +14,7 @@ from replay.studies.kit.published import PublishedRow
 from replay.studies.kit.sheet import (
     Captions,
     Column,
-    Gap,
+    DashReason,
     PublishedColumn,
     Row,
     Sheet,
@@ -320,7 +320,7 @@ VERIFIERS = Sheet[MultihopStudy](
      intervals("Brier", "brier", 3, value=lambda one: interval_cell(one.calibration.brier)),
      intervals("calibration error", "ece", 3, value=lambda one: interval_cell(one.calibration.ece)),
      numbers("chains", "chains", 0, value=lambda one: one.calibration.n)),
-    lambda study: (Row((one.verifier, one.pool.name), one) for one in study.verifiers),
+    lambda study: (Row((verifier.verifier, verifier.pool.name), verifier) for verifier in study.verifiers),
     ("Intervals by question. Brier and calibration are dashes where scores are no probabilities.",), DATASET,
     optional=True,
 )  # fmt: skip
@@ -330,8 +330,10 @@ _SHARE = intervals("share of fixes %", "share", 1, value=attrgetter("share"))
 
 
 def _change_rows(study: MultihopStudy) -> Iterator[Row]:
-    for one in study.changes:
-        yield Row((one.way.pool.name, one.way.label, one.type), one, published={"share": _SHARES.get(one.type)})
+    for change in study.changes:
+        yield Row(
+            (change.way.pool.name, change.way.label, change.type), change, published={"share": _SHARES.get(change.type)}
+        )
 
 
 FIXES = Sheet[MultihopStudy](
@@ -419,5 +421,5 @@ SHEETS = (
 
 def captions_of(studies: Sequence[MultihopStudy]) -> Captions[MultihopStudy]:
     """Returns what stands above and below all tables."""
-    gap = Gap(unlogged_note("calls or tokens", "row"), frozenset({"calls", "total_tokens", "tokens"}))
+    gap = DashReason(unlogged_note("calls or tokens", "row"), frozenset({"calls", "total_tokens", "tokens"}))
     return Captions(simulated=any(study.simulated for study in studies), gaps=lambda sheet, parts: [gap])

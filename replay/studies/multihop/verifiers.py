@@ -93,9 +93,9 @@ def _role_of(name: str, record: Mapping[str, object]) -> str:
     words = " ".join(str(one) for one in (name, base or "", record.get("model") or "")).lower()
     kind = record.get("kind")
     if kind in _PROMPTED or "prompt" in words:
-        return REASONER if any(one in words for one in _REASONERS) else PROMPTED
+        return REASONER if any(reasoner in words for reasoner in _REASONERS) else PROMPTED
     if kind == "classifier" or "encoder" in words or "bert" in words:
-        return DECODER if any(one in words for one in _DECODERS) else ENCODER
+        return DECODER if any(decoder in words for decoder in _DECODERS) else ENCODER
     return DECODER if "decoder" in words else ""
 
 
@@ -134,7 +134,7 @@ def _verifier_quality(verifier: str, pool: AnswerPool, rows: pl.DataFrame, setti
     size = int(unit.max()) + 1
     areas = pooled_auc(score, right, unit, size), grouped_auc(score, right, rows["example_id"].to_numpy(), unit, size)
     pooled, within = (
-        None if np.isnan(one.estimate) else interval_cell(one.interval(settings.level), 100) for one in areas
+        None if np.isnan(area.estimate) else interval_cell(area.interval(settings.level), 100) for area in areas
     )
     calibration = clustered_calibration(score, right.astype(float), unit, settings=settings)
     return VerifierQuality(verifier, pool, pooled, within, calibration)

@@ -39,7 +39,7 @@ from toolkit.workers.chosen import spread_over_workers
 
 
 def _verdict_lines(study: DatasetStudy) -> Iterator[str]:
-    yield from (remark(code_of(one), f"CAVEAT: {one}.") for one in study.caveats())
+    yield from (remark(code_of(caveat), f"CAVEAT: {caveat}.") for caveat in study.caveats())
     if meaning := study.recommendation.meaning:
         yield meaning
     yield from study.recommendation.sentences
@@ -121,7 +121,7 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
     words["What was replayed"] = merge_notes(studies, _replayed_lines)
     for study in studies:
         words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(_verdict_lines(study))
-        words[f"Learned gates, {study.dataset}"] = [one.sentence() for one in findings(study)]
+        words[f"Learned gates, {study.dataset}"] = [finding.sentence() for finding in findings(study)]
         words[f"Notes, {study.dataset}"] = [*left_out_note(study.result.excluded), *map(note_line, study.notes)]
     cases = {study.dataset: study.cases for study in studies if study.cases}
     words["Examples"] = [EXAMPLES_NOTE] if cases else []
@@ -151,7 +151,7 @@ def study_record(study: DatasetStudy) -> dict[str, Any]:
         "gates": [gate.record() for gate in study.gates], "pooled": setting.pooled, "margin": setting.margin,
         "together": setting.together, "published": study.published, "verdict": study.recommendation.verdict,
         "candidates": list(study.recommendation.candidates),
-        "verdicts": [one.record() for one in findings(study)],
+        "verdicts": [finding.record() for finding in findings(study)],
     }  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from replay.studies.kit.sheet import (
     DATASET,
     Captions,
     Column,
-    Gap,
+    DashReason,
     PublishedColumn,
     Row,
     Sheet,
@@ -679,13 +679,13 @@ def _captions(parts: Sequence[DatasetStudy]) -> Captions[DatasetStudy]:
     )
 
 
-def _dash_reasons(parts: Sequence[DatasetStudy]) -> Iterator[Gap]:
+def _dash_reasons(parts: Sequence[DatasetStudy]) -> Iterator[DashReason]:
     """Returns the reasons for dashes; data sets are named where the reason does not hold for all."""
     for lack in LACKING.values():
         short = [part.dataset for part in parts if lack.policies_without_metric(part.result)]
         where = "" if len(short) == len(parts) else f"{', '.join(short)}: "
         if short:
-            yield Gap(remark(UNLOGGED, where + unlogged_note(lack.what, "trace")), lack.columns)
+            yield DashReason(remark(UNLOGGED, where + unlogged_note(lack.what, "trace")), lack.columns)
 
 
 def tables(studies: Sequence[DatasetStudy]) -> dict[str, Table]:

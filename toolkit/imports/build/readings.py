@@ -153,7 +153,15 @@ def _likely_cure(
     if not sample.height or rules.kind == "label" or rules.judge == "source":
         return None
     tried, rest, height = _TrialSample(sample, rules), _TrialSample(others, rules), sample.height
-    changes = [one for one in _candidate_changes(mapping, tried) if not tried.reads_by_chance(one)] if rejudges else []
+    changes = (
+        [
+            candidate_change
+            for candidate_change in _candidate_changes(mapping, tried)
+            if not tried.reads_by_chance(candidate_change)
+        ]
+        if rejudges
+        else []
+    )
     right = {place: tried.count_right(change) for place, change in enumerate(changes)}
     best = max(right, key=lambda place: right[place], default=None)
     if best is not None and right[best] > _GAIN * height:
@@ -465,7 +473,7 @@ def _join_equal_cures(doubts: Sequence[_DoubtfulGroup]) -> list[_DoubtfulGroup]:
 def _joined_doubt(doubts: Sequence[_DoubtfulGroup]) -> _DoubtfulGroup:
     """Doubts with one cure, or none, as one."""
     counts = _ReadCounts(*(sum(getattr(one.counts, name) for one in doubts) for name in _COUNTS))
-    cures = [one.cure for one in doubts if one.cure is not None]
+    cures = [doubt.cure for doubt in doubts if doubt.cure is not None]
     sums = {name: sum(getattr(one, name) for one in cures) for name in ("helped", "tried")}
     cure = replace(cures[0], harms=any(one.harms for one in cures), **sums) if cures else None
     return _DoubtfulGroup(counts, tuple(place for one in doubts for place in one.places), cure)

@@ -314,7 +314,7 @@ def _import_report(
     return ImportReport(
         log=out,
         name=title,
-        **{one.name: totals.get(one.name, 0) for one in fields(ImportReport) if one.type == "int"},
+        **{field.name: totals.get(field.name, 0) for field in fields(ImportReport) if field.type == "int"},
         readings=check_readings(out, plan, counts["reread"]),
         notes=tuple(notes),
     )

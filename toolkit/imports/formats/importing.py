@@ -76,7 +76,7 @@ def import_format(
     if detected is None:
         require_known(name, FORMATS, f"unknown format `{name}`")
     form = FORMATS[name] if detected is None else detected.format
-    mine = [one for one in settings if one.partition("=")[0].strip() in form.options]
+    mine = [setting for setting in settings if setting.partition("=")[0].strip() in form.options]
     options = {key.strip(): value.strip() for key, _, value in (one.partition("=") for one in mine)}
     others = [one for one in settings if one not in mine]
     notes: list[FileNote] = []

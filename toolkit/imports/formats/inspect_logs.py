@@ -69,6 +69,7 @@ class _ScorersSeen:
                     task,
                     f"the scorer `{name}` gives values from {scorer.least:g} to {scorer.most:g}, which are no"
                     " verdicts: its samples are unjudged (say which are right: `--set 'traces.correct=value >= …'`)",
+                    code="grades",
                 )
             if scorer.odd:
                 why = "unscored, several values, or a text that is no grade"

@@ -85,7 +85,7 @@ def note_list_golds(rows: Iterable[Row], task: str, notes: list[FileNote]) -> It
         yield row
     if any_list:
         text = "the targets are lists, with which no answer is equal: name the element that counts, such as"
-        notes.append(FileNote(task, f"{text} `--set 'examples.gold=gold[0]'`"))
+        notes.append(FileNote(task, f"{text} `--set 'examples.gold=gold[0]'`", code="gold_lists"))
 
 
 def _is_list(gold: str | None) -> bool:

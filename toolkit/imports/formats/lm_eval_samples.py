@@ -108,7 +108,7 @@ def _rows(
         notes.append(FileNote(task, f"{judging.lower}: lower is better, so it is no verdict"))
     if vague:
         text = f"no metric is a verdict ({judging.named}), and the target does not name the right choices: unjudged"
-        notes.append(FileNote(task, text))
+        notes.append(FileNote(task, text, code="unnamed_choices"))
     if opaque:
         what = "programs" if judging.programs else "likelihoods of one text"
         notes.append(FileNote(task, f"{what} can neither be compared nor vote: they are marked opaque"))
@@ -120,7 +120,7 @@ def _rows(
 
 def _response_rows(file: ListedFile, place: int, task: str, judging: _Judging, sample: dict[str, Any]) -> Iterator[Row]:
     requests = sample.get("resps")
-    if not isinstance(requests, list) or not requests or not all(isinstance(one, list) for one in requests):
+    if not isinstance(requests, list) or not requests or not all(isinstance(request, list) for request in requests):
         raise FormatError(f"`{file.address}`, sample {place}: `resps` is no list of lists: name a file of lm-eval")
     target = text(sample.get("target"))
     row: Row = {

@@ -34,7 +34,9 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
             graded |= {_folder_of(file)} if any(map(_is_graded, list_at(content, "correct"))) else set()
         elif any(_is_graded(row.get("correct")) for row in table_rows(file)):
             graded.add(file.address)
-    pools = dict(zip(models, pools_of_parts([(models[one], problems[one], f"{one}/") for one in models]), strict=True))
+    pools = dict(
+        zip(models, pools_of_parts([(models[model], problems[model], f"{model}/") for model in models]), strict=True)
+    )
     for file in files:
         place = folders.get(file.address)
         rows = _rows(file) if place is None else _samples(file, models[place], pools[place])

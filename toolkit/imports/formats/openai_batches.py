@@ -24,7 +24,7 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     """Yields the rows of each results file, with the questions from the request files."""
     results = [file for file in files if not _has_requests(head_of(file))]
     if not results:
-        raise EmptyError("no file of results among the sources: these hold requests alone")
+        raise EmptyError("the sources hold requests alone: name the file of their results, too")
     requests: Requests = {}
     for file in files:
         if file not in results:

@@ -46,10 +46,11 @@ class _DumpFolder:
                 text = (
                     f"`{column}` is from {seen.least:g} to {seen.most:g} and not 0 or 1 throughout, so it is no verdict"
                 )
-                yield FileNote(folder, f"{text} (say which are right: `--set 'traces.correct={column} >= …'`)")
+                text += f" (say which are right: `--set 'traces.correct={column} >= …'`)"
+                yield FileNote(folder, text, code="grades")
         if self.part is not None:
             text = "`gts` holds objects or lists, which are no gold: name the part that is"
-            yield FileNote(folder, f"{text}, such as `--set 'examples.gold={self.part}'`")
+            yield FileNote(folder, f"{text}, such as `--set 'examples.gold={self.part}'`", code="gold_lists")
 
 
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
@@ -59,7 +60,7 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
         run = runs.setdefault(_folder_of(file), _DumpFolder())
         for row in _samples(file):
             run.note_row(row)
-    notes = [one for folder, run in runs.items() for one in run.notes(f"`{PurePosixPath(folder).name or folder}`")]
+    notes = [note for folder, run in runs.items() for note in run.notes(f"`{PurePosixPath(folder).name or folder}`")]
     for file in files:
         yield PreparedRows(file, _rows(file, runs[_folder_of(file)]), notes)
         notes = []

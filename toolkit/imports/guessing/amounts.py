@@ -30,7 +30,7 @@ def put_amounts(
     named = [] if draft.is_given("traces.completion_tokens") else columns.for_role("completion_tokens", opened=opened)
     lengths = [one for one in named if _counts_characters(one, columns)]
     if lengths:
-        left_out = listed([one.value for one in lengths])
+        left_out = listed([length.value for length in lengths])
         draft.remarks.append(f"{left_out}: characters of a text, so no tokens: left out")
     known = [one for one in named if one not in lengths]
     tokens = agreeing_column(known, "the number of completion tokens", "traces.completion_tokens")
@@ -143,7 +143,9 @@ def put_verifiers(draft: Draft, verifiers: list[tuple[str, str]], columns: Colum
     """Makes a verifier of each score that needed no gold. Scores of steps make three: last, least and product."""
     metrics = columns.for_role("metric", opened=opened)
     if metrics:
-        draft.remarks.append(f"{listed([one.value for one in metrics])}: compared with gold, so no verifier: left out")
+        draft.remarks.append(
+            f"{listed([metric.value for metric in metrics])}: compared with gold, so no verifier: left out"
+        )
     columns = columns.without(metrics)
     if draft.is_given("verifiers"):
         return columns

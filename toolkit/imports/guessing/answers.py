@@ -34,7 +34,7 @@ def sampled_rows(columns: Sequence[pl.Series | None]) -> list[pl.Series | None]:
     """Some rows of the columns, spread over the whole table."""
     height = next((one.len() for one in columns if one is not None), 0)
     step = max(1, height // _MOST)
-    return [None if one is None else one.gather_every(step) for one in columns]
+    return [None if column is None else column.gather_every(step) for column in columns]
 
 
 def guess_rules_table(sample: Sample, answers: bool = True) -> Mapping[str, Any]:
@@ -105,7 +105,7 @@ def _answer_kind(gold: pl.Series, read: pl.Series | None) -> tuple[str, list[str
     labels = sorted(known.str.strip_chars().unique().to_list()) if gold.len() else []
     several = 1 < len({one.lower() for one in labels}) == len(labels) <= _LABELS and gold.len() >= 5 * len(labels)
     if several and all(
-        one and len(one.replace("_", " ").split()) <= _LABEL_WORDS and len(one) <= _LONG for one in labels
+        label and len(label.replace("_", " ").split()) <= _LABEL_WORDS and len(label) <= _LONG for label in labels
     ):
         return "label", labels
     return "exact", []

@@ -96,8 +96,10 @@ def _split_gold_file(
     form: Detected, sources: Sequence[str], settings: Sequence[str]
 ) -> tuple[Sequence[str], list[str]]:
     """Splits off a file of gold by id that was named with the sources: the other sources, and settings that join it."""
-    others = [one for one in sources if Path(one).is_file() and one not in {file.address for file in form.files}]
-    if len(others) != 1 or len(sources) < 2 or any(one.startswith("join") for one in settings):
+    others = [
+        source for source in sources if Path(source).is_file() and source not in {file.address for file in form.files}
+    ]
+    if len(others) != 1 or len(sources) < 2 or any(setting.startswith("join") for setting in settings):
         return sources, []
     columns = Columns(columns_of(rows_of(others)), 0)
     ids, golds, questions = (columns.for_role(name, scalar=True)[:1] for name in ("id", "gold", "question"))
@@ -155,7 +157,9 @@ def log(
         raise ConflictError(f"the frame's {listed(twice)} have names of the import's own: give them others")
     replies = [f"{NAMES[name]}={_toml_text(column)}" for name, column in columns.items()]
     if verifiers:
-        tables = ", ".join(f"{{ verifier = {_name_text(one)}, score = {_toml_text(one)} }}" for one in verifiers)
+        tables = ", ".join(
+            f"{{ verifier = {_name_text(verifier)}, score = {_toml_text(verifier)} }}" for verifier in verifiers
+        )
         replies.append(f"verifiers=[{tables}]")
     return _import_frame(rows, None if out is None else Path(out), (*replies, *settings))
 

@@ -48,7 +48,7 @@ class Columns:
 
     def without(self, columns: Iterable[Column | None]) -> Columns:
         """The columns, with some marked as having a role, so that they are not guessed again."""
-        return replace(self, assigned=self.assigned | {one.value for one in columns if one is not None})
+        return replace(self, assigned=self.assigned | {column.value for column in columns if column is not None})
 
     def for_role(
         self, *names: str, weak: bool = True, scalar: bool = False, opened: bool | None = None
@@ -264,9 +264,9 @@ def rival_outputs(columns: Columns) -> tuple[Column, list[tuple[Column, Column |
     if ROLES["latency"].fits(judge.values) and words.cast(pl.Float64).is_between(1, 2).all():
         wins, credit = [f"{value} < 1.5", f"{value} > 1.5"], [f"2 - {value}", f"{value} - 1"]
     else:
-        won = [[one for one in words if plain_name(one) in (side, side[-1], f"model_{side[-1]}")] for side in pair]
+        won = [[word for word in words if plain_name(word) in (side, side[-1], f"model_{side[-1]}")] for side in pair]
         rest = {one for one in words if plain_name(one) not in _TIES} - {*won[0], *won[1]}
-        if rest and (None in model or rest - {one for both in model for one in as_texts(both.values)}):  # type: ignore[union-attr]
+        if rest and (None in model or rest - {text for both in model for text in as_texts(both.values)}):  # type: ignore[union-attr]
             return None
         quoted = [", ".join(f"'{one}'" for one in side or [""]) for side in won]
         wins = [f"{value} = {one.value}" for one in model] if rest else [f"{value} IN ({one})" for one in quoted]  # type: ignore[union-attr]

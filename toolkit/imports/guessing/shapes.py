@@ -148,7 +148,7 @@ def _split_joined_file(
     if len(files.files) < 2:
         return tuple(sources), None
     listed = sources if len(sources) > 1 else [file.address for file in files.files]
-    names = [one for one in table.frame.columns if not one.startswith(("source_", "__"))]
+    names = [column for column in table.frame.columns if not column.startswith(("source_", "__"))]
     filled = table.frame.group_by("source_path").agg(pl.col(names).count() > 0)
     held = dict.fromkeys((file.path for file in files.files), frozenset[str]())
     held |= {path: frozenset(itertools.compress(names, has)) for path, *has in filled.iter_rows()}
@@ -162,7 +162,7 @@ def _split_joined_file(
         on = _join_keys(held[file.path], mine, frozenset().union(*others), rest)
         every = columns_of(_as_source_rows(table, mine.select(*held[file.path])))
         adds = [one for one in every if one.value not in on]
-        gold = any(name_fits_role(one.name, "gold", "question") or one.value == "relevance" for one in adds)
+        gold = any(name_fits_role(add.name, "gold", "question") or add.value == "relevance" for add in adds)
         if on and gold and not mine.select(list(on)).is_duplicated().any():
             folder = files.folder if files.folder else "."
             chosen = tuple(one for one in listed if one != file.address)
@@ -312,7 +312,9 @@ def _is_only_output(gold: Column, columns: Columns) -> bool:
     """Whether a column that may be gold, such as `answer`, is what models answered: verdicts judge nothing else."""
     place = ROLES["gold"].name_fit(gold.name)
     others = [one for one in columns.every if one.value != gold.value and not name_fits_role(one.name, "sample_index")]
-    outputs = [one for one in others if name_fits_role(one.name, "answer", "text") or as_lists(one.values) is not None]
+    outputs = [
+        other for other in others if name_fits_role(other.name, "answer", "text") or as_lists(other.values) is not None
+    ]
     return place is not None and place[0] == WEAK and not outputs and bool(columns.for_role("verdict", weak=False))
 
 
@@ -478,7 +480,7 @@ def _is_samples(column: Column, values: pl.Series) -> bool:
 
 def _opened_list(samples: Sequence[Column], lists: Mapping[str, pl.Series]) -> Column:
     """The list column to open; AmbiguousError where two differ in length."""
-    sizes = [lists[one.value].list.len() for one in samples]
+    sizes = [lists[sample.value].list.len() for sample in samples]
     odd = [one for one, size in zip(samples, sizes, strict=True) if not size.equals(sizes[0])]
     if odd:
         both = f"`{samples[0].value}` and `{odd[0].value}`"

@@ -72,7 +72,7 @@ def common_types(types: Sequence[TableTypes], texts: Collection[str]) -> TableTy
     numbers: dict[str, pl.DataType] = {}
     for name in dict.fromkeys(name for one in types for name in one.held):
         holders = [one for one in types if one.held.get(name, pl.Null()) != pl.Null]
-        dtypes = list(dict.fromkeys(one.held[name] for one in holders))
+        dtypes = list(dict.fromkeys(holder.held[name] for holder in holders))
         kinds = list(dict.fromkeys(one.kind(name) for one in holders))
         written = name in texts or any(name in one.numbers for one in holders)
         mixed = len({kind.is_nested() for kind in kinds}) > 1 or (

@@ -39,4 +39,4 @@ def source_parts(source: Any) -> Iterator[Mapping[str, Any]]:
             for name in ("merged", "joined"):
                 listed = part.get(name)
                 logs = listed if isinstance(listed, list) else []
-                waiting += [one.get("source") for one in logs if isinstance(one, Mapping)]
+                waiting += [log.get("source") for log in logs if isinstance(log, Mapping)]

@@ -239,18 +239,18 @@ def caps_frame(limits: pl.DataFrame, examples: int) -> pl.DataFrame:
     called = limits.filter(pl.col("kind") == LISTWISE)["of"].unique()
     by_list = pl.col("kind").is_in(VERIFIED) & pl.col("of").is_in(called.implode())
     limits = limits.with_columns(kind=pl.when(by_list).then(pl.lit(LISTWISE)).otherwise("kind"))
-    for (kind, of, cap), part in limits.partition_by(["kind", "of", "cap"], as_dict=True).items():
-        absent = examples - int(part["n"].sum())  # in blocks where nobody has the pool, verifier or action
-        every, most = (_largest_cap(part, share, examples) for share in (1.0, 0.95))
-        rows.append((kind, of, cap, every, most, _unsupported_text(part, absent, most, kind)))
+    for (kind, of, cap), rows_of_cap in limits.partition_by(["kind", "of", "cap"], as_dict=True).items():
+        absent = examples - int(rows_of_cap["n"].sum())  # in blocks where nobody has the pool, verifier or action
+        every, most = (_largest_cap(rows_of_cap, share, examples) for share in (1.0, 0.95))
+        rows.append((kind, of, cap, every, most, _unsupported_text(rows_of_cap, absent, most, kind)))
     rows.sort(key=lambda row: (_KINDS[row[0]], row[1], row[2]))
     names = {"kind": pl.String, "of": pl.String, "cap": pl.String, "all": pl.Int64, "most": pl.Int64, "rest": pl.String}
     return pl.DataFrame(rows, schema=names, orient="row")
 
 
-def _largest_cap(part: pl.DataFrame, share: float, examples: int) -> int | None:
+def _largest_cap(rows_of_cap: pl.DataFrame, share: float, examples: int) -> int | None:
     """The largest cap that `share` of the examples supports; null where nothing limits it, 0 where no cap is."""
-    bounds = part.group_by("least", "limit").agg(pl.col("n").sum())
+    bounds = rows_of_cap.group_by("least", "limit").agg(pl.col("n").sum())
     caps = bounds.select(cap="limit").unique().join(bounds, how="cross").filter(_supports_cap(pl.col("cap")))
     counted = caps.group_by("cap").agg(pl.col("n").sum()).sort("cap", descending=True, nulls_last=False)
     enough = counted.filter(pl.col("n") >= math.ceil(share * examples - 1e-9))
@@ -263,12 +263,12 @@ def _supports_cap(cap: pl.Expr) -> pl.Expr:
     return pl.col("limit").is_null() | ((pl.col("limit") >= cap) & (pl.col("least") <= cap)).fill_null(False)
 
 
-def _unsupported_text(part: pl.DataFrame, absent: int, most: int | None, kind: str) -> str:
+def _unsupported_text(rows_of_cap: pl.DataFrame, absent: int, most: int | None, kind: str) -> str:
     """The words for why some examples do not support the largest cap that any example supports."""
-    target = None if part["limit"].null_count() else part.select(pl.col("limit").max()).item()
+    target = None if rows_of_cap["limit"].null_count() else rows_of_cap.select(pl.col("limit").max()).item()
     if kind in ONE_CAP:
         target = most or target
-    short = part.filter(~_supports_cap(pl.lit(target, pl.Int64)))
+    short = rows_of_cap.filter(~_supports_cap(pl.lit(target, pl.Int64)))
     if not short.height and not absent:
         return ""
     reasons = short.group_by("why").agg(pl.col("n").sum(), pl.col("first").min())
@@ -279,9 +279,9 @@ def _unsupported_text(part: pl.DataFrame, absent: int, most: int | None, kind: s
     some = max((limit for limit in short["limit"] if limit is not None), default=0) > 0
     goal = f"any {'larger ' * some}cap" if target is None else f"{target:,}"
     lacking = f"for {goal}: {', '.join(words)}"
-    largest = part.select(pl.col("limit").max()).item()
+    largest = rows_of_cap.select(pl.col("limit").max()).item()
     if not kind.startswith("sample, whole") or not largest:
         return lacking
     # The cap may then exceed an example's traces, but never cut them.
-    available = int(part.filter(pl.col("limit") > 0)["n"].sum())
+    available = int(rows_of_cap.filter(pl.col("limit") > 0)["n"].sum())
     return f'{lacking}; {largest:,} covers {available:,} with on_missing = "use_available"'

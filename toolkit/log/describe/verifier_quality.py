@@ -118,7 +118,7 @@ def _measure_quality(
     """
     lengths = best_suffix_lengths(traces, train)
     signals = list(signals_of(traces, train, untrained, lengths))
-    known = {one.name: one for one in signals if not np.isnan(one.score).all()}
+    known = {signal.name: signal for signal in signals if not np.isnan(signal.score).all()}
     chosen = next((name for name in (reference, WHOLE, VOTES) if name in known), None)
     measured = [_measure_signal(traces, one, known.get(chosen or "")) for one in signals]
     verifiers = sorted(measured[len(signals) - len(traces.scores) :], key=lambda one: -(one.auc.estimate or 0))
@@ -198,8 +198,8 @@ def best_suffix_lengths(traces: ScoredTraces, train: ScoredTraces | None) -> _Be
 def _best_k(traces: ScoredTraces, most: int | None = None) -> int:
     """The suffix length with the largest pooled area; of equal ones the shortest."""
     areas = [
-        auc(one, traces.right)
-        for one in traces.suffix_log_probabilities(min(traces.most_tokens, most or traces.most_tokens))
+        auc(probability, traces.right)
+        for probability in traces.suffix_log_probabilities(min(traces.most_tokens, most or traces.most_tokens))
     ]
     return int(np.argmax(areas)) + 1
 
@@ -341,7 +341,7 @@ def quality_of_log(
     if reported.is_empty():
         reported, learnt, why = frame["example_id"], learnt.clear(), "all examples were fitted on"
         which = ALL_ROWS
-    fitted = {(one.dataset, one.pool): one for one in scored_traces(log, learnt, pools)} if len(learnt) else {}
+    fitted = {(trace.dataset, trace.pool): trace for trace in scored_traces(log, learnt, pools)} if len(learnt) else {}
     for traces in scored_traces(log, reported, pools):
         fit = fitted.get((traces.dataset, traces.pool))
         reason = why if not len(learnt) else "no training rows in this pool"
@@ -357,13 +357,14 @@ def quality_rows(qualities: Iterable[VerifierQuality]) -> pl.DataFrame:
     over_random, which alone have a p-value.
     """
     rows = [
-        {"dataset": quality.dataset, "pool": quality.pool, "signal": one.name, "metric": metric, "remark": one.remark,
+        {"dataset": quality.dataset, "pool": quality.pool, "signal": signal.name, "metric": metric,
+         "remark": signal.remark,
          "estimate": _estimate_of(value), "low": value.low, "high": value.high, "n": value.n,
          "p_value": getattr(value, "p_value", None)}
         for quality in qualities
-        for one in quality.signals
+        for signal in quality.signals
         for metric, name in METRICS.items()
-        if (value := getattr(one, name)) is not None
+        if (value := getattr(signal, name)) is not None
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=ROWS)
 
@@ -428,5 +429,5 @@ def _row_cells(row: _SignalQuality) -> tuple[object, ...]:
     from toolkit.show import IntervalCell
 
     numbers = (row.auc, row.within, row.auc_difference, row.within_difference, row.best, row.over_random)
-    values = (one and IntervalCell.of((_estimate_of(one), one.low, one.high)) for one in numbers)
+    values = (number and IntervalCell.of((_estimate_of(number), number.low, number.high)) for number in numbers)
     return (row.name, row.traces, *values, row.remark)

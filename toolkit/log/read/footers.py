@@ -73,7 +73,7 @@ class Footer:
         groups = range(self.metadata.num_row_groups)
         bounds = [chunk.statistics for group in groups for chunk in column_chunks(self.metadata, group, "example_id")]
         with suppress(UnicodeDecodeError):  # where a bound is cut off within a letter
-            if bounds and all(one and one.has_min_max and isinstance(one.min, str) for one in bounds):
+            if bounds and all(bound and bound.has_min_max and isinstance(bound.min, str) for bound in bounds):
                 return min(one.min for one in bounds), max(one.max for one in bounds)
         return None
 

@@ -16,7 +16,7 @@ from toolkit.log.contract.problems import LogError, Problem
 from toolkit.log.read.checked_shards import known_shards, remember_shards
 from toolkit.log.read.footers import Footer, hash_file, shard_damage
 from toolkit.log.read.locating import Shard
-from toolkit.log.read.side_by_side import map_in_threads
+from toolkit.log.read.threads import map_in_threads
 
 SETTLED_NS = 2 * 10**9
 """Seconds after a file's last change in which it is not cached: with a coarse clock a later change could have the same

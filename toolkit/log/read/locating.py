@@ -168,7 +168,7 @@ def _find_glob(place: Place, address: str) -> _LogLocation:
         one = _find_folder(replace(place, root=root), prefix)
         if one is not None:
             locations.append(one if wanted is None else _restrict_log(one, root, wanted))
-    if not any(one.shards for one in locations):
+    if not any(location.shards for location in locations):
         raise LogError(f"`{address}` matches no log, no table's folder and no shard", code="not-found")
     return _join_locations(locations, address)
 
@@ -202,7 +202,7 @@ def _join_locations(logs: list[_LogLocation], address: str) -> _LogLocation:
         for table, of_table in one.shards.items():
             shards[table] = shards.get(table, ()) + of_table
     warnings = tuple(warning for one in logs for warning in one.warnings)
-    manifests = [one.manifest for one in logs if one.manifest is not None]
+    manifests = [log.manifest for log in logs if log.manifest is not None]
     if len(logs) > 1 and manifests:
         manifests = [join_manifests(manifests, address)]
     return _LogLocation(next(iter(manifests), None), shards, warnings)

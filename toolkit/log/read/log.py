@@ -22,7 +22,7 @@ from toolkit.log.read.byte_ranges import scan_ranges
 from toolkit.log.read.footers import FAILURES, Footer, first_sentence, hash_file, read_footer
 from toolkit.log.read.integrity import ByteChecks
 from toolkit.log.read.locating import Shard, locate_log
-from toolkit.log.read.side_by_side import map_in_threads
+from toolkit.log.read.threads import map_in_threads
 from toolkit.printable import printable
 
 LOGGER = logging.getLogger("thinkback")

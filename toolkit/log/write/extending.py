@@ -161,7 +161,9 @@ def _extended_types(log: Log, table: str, rows: Rows) -> dict[str, pl.DataType]:
 def _files_without_columns(log: Log, table: str, rows: Rows) -> set[str]:
     """The files that new shards replace: those that lack a column; if columns are joined, all."""
     shards, types = log.shards.get(table, ()), _extended_types(log, table, rows)
-    return {one.file for one in shards if _adds_columns(log, table) or types.keys() - log.footer(one).columns.keys()}
+    return {
+        shard.file for shard in shards if _adds_columns(log, table) or types.keys() - log.footer(shard).columns.keys()
+    }
 
 
 def _widened_blocks(log: Log, table: str, narrow: Collection[str]) -> Iterator[pl.DataFrame]:

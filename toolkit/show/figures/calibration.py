@@ -53,7 +53,7 @@ def reliability_figure(
     if not panels:
         raise EmptyError("there are no scores to draw")
     bars = f"bars: {100 * level:g} % intervals"
-    names, second = [one.name for one in panels], [one.subheading for one in panels]
+    names, second = [panel.name for panel in panels], [one.subheading for one in panels]
     look: dict[str, Any] = {"title": title, "simulated": simulated, "note": f"{bars}; {note}" if note else bars}
     with panel_grid(names, f"{x}, %", f"{y}, %", width=width, second=second, **look) as (figure, drawn):
         labelled = False

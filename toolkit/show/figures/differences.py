@@ -53,7 +53,7 @@ def differences_figure(
     if not panels:
         raise EmptyError("there is no difference to draw")
     with panel_grid(
-        [one.name for one in panels], x, y, width=width, alike=False, title=title, simulated=simulated, handle=1.4,
+        [panel.name for panel in panels], x, y, width=width, alike=False, title=title, simulated=simulated, handle=1.4,
         highest=HIGHEST - 0.8,  # room for title, legend and notes
         note=f"bands: {100 * level:g} % intervals of the difference at each k",
     ) as (figure, drawn):  # fmt: skip
@@ -80,7 +80,7 @@ def _draw_curve(axes: Axes, curve: DifferenceCurve) -> None:
 def _set_scales(drawn: Sequence[Axes], panels: Sequence[DifferenceCurve]) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    known = [v for one in panels for line in (one.estimate, one.low, one.high) for v in line if v is not None]
+    known = [v for panel in panels for line in (panel.estimate, panel.low, panel.high) for v in line if v is not None]
     known += [value for one in panels for _, value in one.published]
     low, high = min(known, default=-1.0), max(known, default=1.0)
     room = max(high - low, 1.0)

@@ -53,7 +53,7 @@ def distributions_figure(
 
     if not panels:
         raise EmptyError("there is no score of a judged trace to draw")
-    seconds = ["" if one.auc is None else f"AUC {rounded_text(one.auc, 3)}" for one in panels]
+    seconds = ["" if panel.auc is None else f"AUC {rounded_text(panel.auc, 3)}" for panel in panels]
     with panel_grid(
         [one.name for one in panels], "score", "traces, %", width=width, second=seconds, alike=False, title=title,
         simulated=simulated, note=note,

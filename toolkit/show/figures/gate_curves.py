@@ -72,7 +72,7 @@ def gates_figure(
     """
     if not gates:
         raise EmptyError("there is no sweep of a gate to draw")
-    names = [one.name for one in gates]
+    names = [gate.name for gate in gates]
     with panel_grid(
         names, across, f"{quality}, %", width=width, title=title, simulated=simulated, note=note, handle=1.4
     ) as (figure, drawn):

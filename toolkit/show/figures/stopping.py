@@ -45,7 +45,7 @@ def stopping_figure(
 
     if not policies:
         raise EmptyError("there is no policy with a number of traces to draw")
-    every = [count for one in policies for count in one.traces]
+    every = [count for policy in policies for count in policy.traces]
     low, each = min(every), -(-(max(every) - min(every) + 1) // BARS)
     heights = [_shares_by_bar(one, low, each) for one in policies]
     bars = [f"a bar takes {each} numbers of traces together"] * (each > 1)

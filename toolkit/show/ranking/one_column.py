@@ -77,7 +77,7 @@ def one_column(results: RankedInput, table: Table) -> Table:
     keys = [column.key for column in table.columns]
     narrow = table.only([key for key in (results.metric, str(results.cost_column.metric), "difference") if key in keys])
     names, key = paper_names(results.display_names)
-    diagnostic = {one.name: one.diagnostic for one in results.policies if one.diagnostic}
+    diagnostic = {policy.name: policy.diagnostic for policy in results.policies if policy.diagnostic}
     level, how = f"{100 * results.level:g} %", "over clusters" if results.clustered else "paired by example"
     weighed = ", weighed" if any(note.code in ON_WEIGHTS for note in results.notes) else ""
     rows, every = len(narrow.rows), len(results.policies)

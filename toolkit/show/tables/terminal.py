@@ -32,7 +32,8 @@ def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
 
     every, empty = _without_empty_columns(_initial_layout(table))
     layout, lines = min(
-        ((one, list(_table_lines(table, one, width))) for one in _fitting_layouts(every, width)), key=_line_count
+        ((fitting, list(_table_lines(table, fitting, width))) for fitting in _fitting_layouts(every, width)),
+        key=_line_count,
     )
     hidden = [column for column in every.columns if column not in layout.columns]
     columns = [column for column in table.columns if column not in hidden and column not in empty]

@@ -53,7 +53,7 @@ def resampled_sums(
     `space`: the sums of an earlier call that are no longer needed; their memory is used again where it suffices.
     """
     small = scan.integer & (scan.reach * int(resamples.draws.max()) < EXACT[np.float32]) & (units.weight is None)
-    shared = units.shares_outcomes & np.array([one.kind in BY_POLICY for one in scan.statistics], bool)
+    shared = units.shares_outcomes & np.array([statistic.kind in BY_POLICY for statistic in scan.statistics], bool)
     kinds = np.where(scan.constant, 0, np.where(shared, 1, np.where(small, 2, 3)))
     index = np.array(sorted(statistics, key=lambda i: (kinds[i], i)), np.int64)
     sharing, start, rest = np.searchsorted(kinds[index], [1, 2, 3]).tolist()

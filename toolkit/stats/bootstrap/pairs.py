@@ -232,7 +232,7 @@ def is_identical(
         np.int64,
     )
     # Equal sums of clusters may be made of different examples.
-    sums = {one.key for metric in free for one in metric.statistics(0) if one.key}
+    sums = {statistic.key for metric in free for statistic in metric.statistics(0) if statistic.key}
     keys = [ANSWER] if sample.has_single_units else [ANSWER, *sorted(sums)]
     same = np.zeros((len(references), len(sample.policies)), bool)
     for number, reference in enumerate(references):

@@ -175,7 +175,7 @@ def resample(
     space = None
     with progress("resampling", sum(map(len, groups)), "policies") as advance:
         for group in groups:
-            needed = _needed_statistics(plan, group).union(*(further.statistics.get(p, ()) for p in group))
+            needed = _statistic_places(plan, group).union(*(further.statistics.get(p, ()) for p in group))
             sums = resampled_sums(units, plan.scan, needed, resamples, space)
             further.read(group, sums)
             batches = _series_batches(plan, group, settings.resamples)
@@ -202,13 +202,13 @@ def resampled_values(units: Units, plan: SeriesPlan, settings: Settings) -> Iter
     """Yields (policies, resampled values (B,)) of each distinct series without references, NaN where there is none."""
     resamples = units.resamples(settings)
     for group in _policy_groups(units, plan, settings.resamples):
-        sums = resampled_sums(units, plan.scan, _needed_statistics(plan, group), resamples)
+        sums = resampled_sums(units, plan.scan, _statistic_places(plan, group), resamples)
         for batch in _series_batches(plan, group, settings.resamples):
             for _, values in batch.values(sums.values, sums.row):
                 yield from zip(batch.owners, values, strict=True)
 
 
-def _needed_statistics(plan: SeriesPlan, group: Sequence[int]) -> set[int]:
+def _statistic_places(plan: SeriesPlan, group: Sequence[int]) -> set[int]:
     """The places in the scan of the statistics that a group of policies and the references need."""
     return {
         i
@@ -226,7 +226,7 @@ def _policy_groups(
     `further`: other statistics of each.
     """
     most = min(units.most_statistics, SUMS_BYTES // (8 * resamples))
-    base = len(_needed_statistics(plan, []))
+    base = len(_statistic_places(plan, []))
     group: list[int] = []
     held: set[int] = set()
     for policy in range(plan.valued.shape[1]):
@@ -283,7 +283,7 @@ def _jackknife_sums(
             for slot, values in batch.values(left, row):
                 moved = values - points[id(batch), slot]
                 powers = (moved, moved**2, moved**3)
-                moments[id(batch), slot] += np.stack([units.sums_by_stratum(one, start) for one in powers])
+                moments[id(batch), slot] += np.stack([units.sums_by_stratum(power, start) for power in powers])
         start += rows.shape[1]
     return {key: values[:, 0] for key, values in points.items()}, moments
 
@@ -295,7 +295,7 @@ def jackknife_moments(units: Units, plan: SeriesPlan, settings: Settings) -> tup
     shape = (units.stratum_count, len(SeriesKind), max(1, len(plan.references)), *plan.valued.shape)
     first, second = np.full(shape, np.nan), np.full(shape, np.nan)
     for group in _policy_groups(units, plan, settings.resamples):
-        index = np.array(sorted(_needed_statistics(plan, group)), np.int64)
+        index = np.array(sorted(_statistic_places(plan, group)), np.int64)
         row = np.full(len(plan.scan.statistics), -1)
         row[index] = np.arange(len(index))
         batches = _series_batches(plan, group, CHUNK)

@@ -296,7 +296,7 @@ class _JackknifeSums:
     """What leaving out single units shows about a metric at every point, (P + 1,) each.
 
     `first`, `second`: sums of d and d² in each stratum (strata, P + 1), d being what leaving a unit out adds to the
-    value; `spread`: of what each unit adds to the value, as in tables; `units`: that have a part in it (strata, P + 1),
+    value; `spread`: of what each unit adds to the value, as in tables; `units`: that add to it (strata, P + 1),
     and their `kish_number`.
     """
 
@@ -336,8 +336,8 @@ class _JackknifeSums:
             )
             for place in range(depth):
                 here = stratum[cut] == place
-                left[:, place] += [part[:, here].sum(axis=1) for part in (d, d**2, counted > 0)]
-            sums += [part.sum(axis=1) for part in (added**2, added**3)]
+                left[:, place] += [terms[:, here].sum(axis=1) for terms in (d, d**2, counted > 0)]
+            sums += [terms.sum(axis=1) for terms in (added**2, added**3)]
             squares += (counted**2).sum(axis=1)
         kish = ratio_or_nan(whole[:, 0] ** 2, squares)
         return cls(left[0], left[1], Spread(sums[0] / len(units), sums[1] / len(units)), left[2], kish)

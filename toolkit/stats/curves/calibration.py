@@ -266,7 +266,7 @@ def _ece_interval(plain: float, score: Floats, label: Floats, units: Ints, place
     estimate = max(0.0, 2 * plain - float(np.abs(moved + drawn).sum(axis=1).mean()))
     directions = [count / n] if not plain else [count / n, moved / plain]
     tails = (1 - settings.level) / 2, (1 + settings.level) / 2
-    ends = [[_true_ece_limit(plain, one, drawn, tail) for one in directions] for tail in tails]
+    ends = [[_true_ece_limit(plain, direction, drawn, tail) for direction in directions] for tail in tails]
     return Interval(estimate, min(*ends[1], estimate), max(*ends[0], plain), size, "inverted")
 
 

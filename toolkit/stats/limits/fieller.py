@@ -51,12 +51,12 @@ class PairMoments:
         return Spread(second, third)
 
 
-_ARRAYS = [one.name for one in fields(PairMoments) if one.name != "units"]
+_ARRAYS = [field.name for field in fields(PairMoments) if field.name != "units"]
 
 
 def join_pair_moments(parts: Sequence[PairMoments]) -> PairMoments:
     """Appends lists of pairs that were measured on the same units to one list."""
-    return PairMoments(parts[0].units, *(np.concatenate([getattr(one, name) for one in parts]) for name in _ARRAYS))
+    return PairMoments(parts[0].units, *(np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS))
 
 
 def moment_sums(x: Floats, y: Floats) -> Floats:

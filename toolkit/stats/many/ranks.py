@@ -233,7 +233,7 @@ def _values_on_halves(sample: WholeSample, series: MetricSeries, seed: int) -> F
     others = round_to_bits(sample.scan.total[index][:, None] - sums, SUM_BITS)
     place = place.reshape(series.statistics.shape).T
     values = [series.metric.value([half[i] for i in place]) for half in (sums, others)]
-    return np.stack([np.broadcast_to(one, (len(series), SPLITS)) for one in values])
+    return np.stack([np.broadcast_to(value, (len(series), SPLITS)) for value in values])
 
 
 def _held_out_value_of_best(quality: Floats, cost: Floats | None, falling: bool) -> float:

@@ -1,4 +1,4 @@
-"""Strata: parts of the examples with fixed sizes, such as data sets, and the weight of an example in each.
+"""Strata: sets of examples with fixed sizes, such as data sets, and the weight of an example in each.
 
 Resamples draw as many units of each stratum as it has, and variances are those within strata (W. G. Cochran, Sampling
 Techniques, 3rd edition, 1977, chapter 5). Means may weigh strata other than by their sizes: then each example counts

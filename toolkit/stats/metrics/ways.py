@@ -79,7 +79,7 @@ def _outcomes_of_all_policies(ways: SharedOutcomes) -> NDArray[np.int32]:
             marks[row] += marks[row - 1]
         out = np.empty_like(marks)
         out[ways.order] = marks
-        while _PLACES and sum(one.nbytes for one in _PLACES.values()) + out.nbytes > PLACES_BYTES:
+        while _PLACES and sum(place.nbytes for place in _PLACES.values()) + out.nbytes > PLACES_BYTES:
             del _PLACES[next(iter(_PLACES))]
         _PLACES[ways] = out
     return _PLACES[ways]

@@ -1,4 +1,4 @@
-"""Concurrent reading of many files, since most of the time is waiting for a disk or a server."""
+"""A function mapped over many files in threads, since most of the time is waiting for a disk or a server."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def map_in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> lis
     size = min(BATCH, -(-len(items) // THREADS))
     batches = [items[start : start + size] for start in range(0, len(items), size)]
     ended = Event()
-    with ThreadPoolExecutor(THREADS) as beside:
+    with ThreadPoolExecutor(THREADS) as threads:
         try:
-            done = beside.map(lambda batch: [work(item) for item in batch if not ended.is_set()], batches)
+            done = threads.map(lambda batch: [work(item) for item in batch if not ended.is_set()], batches)
             return [result for batch in done for result in batch]
         except BaseException:
             ended.set()
