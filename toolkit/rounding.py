@@ -2,7 +2,7 @@
 
 0.7035 is a little less in binary, so that Python writes 70.3 of 70.35 and a browser 70.4. Here a number is first taken
 to twelve significant digits, which is what it would be without the errors of binary sums; then halves go away from
-zero. `assets/base.js` of the dashboard does the same.
+zero. `assets/rounding.js` of the dashboard does the same.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from urllib.parse import quote
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -13,6 +14,8 @@ import replay
 from generate.simulation.grid import simulate
 from replay import Result
 from tests.dashboard.conftest import POLICIES, Open, altered
+from tests.dashboard.test_marks import violations
+from tests.dashboard.test_page import held
 
 HOSTILE = (
     "İİİİİİ needle "
@@ -160,3 +163,31 @@ def test_a_thousand_policies(browse: Open, tmp_path: Path) -> None:
     assert len(page.rows()) == 1_001
     again = browse(path, f"#policies={quote('early[max_traces=4, stop.margin=0.004]', safe='')}")
     assert again.js("state.picked.length") == 1
+
+
+@pytest.mark.slow
+def test_a_page_of_a_hundred_thousand_examples_is_small(browse: Open, tmp_path: Path) -> None:
+    """Half of the examples have no trace and are left out."""
+    size = 100_000
+    ids = [f"question-{number:06d}" for number in range(size)]
+    drawn = np.random.default_rng(0)
+    examples = pl.DataFrame({"example_id": ids, "dataset": "d", "split": "test", "question": ids, "gold": "1"})
+    right = drawn.random(size) < 0.7
+    traces = pl.DataFrame(
+        {"trace_id": ids, "example_id": ids, "pool": "one", "action": "solve", "sample_index": 0, "model": "m",
+         "answer": np.where(right, "1", "0"), "correct": right}
+    )[: size // 2]  # fmt: skip
+    policies = [replay.Sample(name="first", pool="one", max_traces=1, select="first")]
+    replay.run({"examples": examples, "traces": traces}, policies, resamples=10).save(tmp_path / "result")
+    path, *_ = replay.load(tmp_path / "result").dashboard(tmp_path / "page.html", texts=False)
+    assert path.stat().st_size < 2_000_000
+    [told], _ = held(path)
+    assert len(told["leftOut"]) == 500
+    assert told["leftOutBy"]["all"] == size // 2
+    assert sum(count for _, count in told["leftOutBy"]["most"]) == size // 2
+    page = browse(path)
+    assert "50,000" in page.text("#left-out-said")
+    assert "2,000 of 50,000" in page.text("#example-notes")
+    page.page.click("#next")
+    page.page.wait_for_selector("#example-outcomes")
+    assert violations(page) == []

@@ -42,7 +42,7 @@ def test_what_is_printed_is_one_sheet(browse: Open, page_file: Path, width: int)
     assert page.js("document.body.dataset.print === undefined")
 
 
-def test_charts_are_copied(browse: Open, page_file: Path) -> None:
+def test_charts_are_copied(browse: Open, page_file: Path, saved: Path) -> None:
     """The numbers as a table of LaTeX, the picture as SVG, and the command that draws it."""
     page = browse(page_file)
     page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -59,7 +59,7 @@ def test_charts_are_copied(browse: Open, page_file: Path) -> None:
     assert latex[2] == "policy & $\\Delta$ points, minus first & p & told \\\\"
     assert len(latex) == len(page.js("drawn.get('forest').view.data('rows')")) + 6
     assert copied["figure"].startswith("<svg")
-    assert copied["command"] == "thinkback figure saved forest --out forest.pdf --baseline first"
+    assert copied["command"] == f"thinkback figure {saved} forest --out forest.pdf --baseline first"
     assert page.js("latexText('a_b & 5 % − {x} \\\\')") == r"a\_b \& 5 \% $-$ \{x\} \textbackslash{}"
     assert page.js("[shellWord('a b'), shellWord(\"it's\")]") == ["'a b'", "'it'\\''s'"]
     charts = page.js("[...document.querySelectorAll('.copies')].map((one) => one.id)")

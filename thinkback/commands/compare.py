@@ -22,6 +22,7 @@ def compare(
     metric: str | None = None,
     cost: str | None = None,
     questions: str = "drawn",
+    same_names: bool = False,
     out: Path | None = None,
     *,
     force: bool = False,
@@ -30,7 +31,8 @@ def compare(
     """Compare the policies of a saved result pair by pair.
 
     Without names all pairs, with intervals that hold for all of them at once. With two names every metric of both, and
-    the examples on which they differ. With --with, those of one result against those of another.
+    the examples on which they differ. With --with, those of one result against those of another; with
+    --same-names only those of one name.
     """
     from replay import load
     from replay.runs.saved.display import ROWS
@@ -42,7 +44,9 @@ def compare(
         if path is not None:
             check_replaceable(path, force, inputs=(result, other))
     with_other = None if other is None else load(other)
-    compared = load(result).compare(first, second, other=with_other, metric=metric, cost=cost, questions=questions)
+    compared = load(result).compare(
+        first, second, other=with_other, metric=metric, cost=cost, questions=questions, same_names=same_names
+    )
     table = paper.with_chosen_columns(compared.table(ROWS))
     files = None if out is None else _write(compared, table, paper.inches, out, force)
     paper.write({"pairs": table}, force)

@@ -15,12 +15,14 @@ from replay.runs.saved.findings import Findings
 from replay.runs.saved.provenance import PolicyRecord
 from toolkit.columns import OutcomeColumn, cost_named, cost_names_for_users
 from toolkit.errors import (
+    ConflictError,
     InvalidError,
     LimitError,
     MismatchError,
     RequiredError,
     UnknownError,
     UnsuitableError,
+    argument,
     counted,
     require_known,
     suggest,
@@ -67,13 +69,18 @@ class _ComparedResult:
 
 def compare(
     one: Findings, first: str | None, second: str | None, other: Findings | None, metric: str | None,
-    cost: str | None = None,
+    cost: str | None = None, same_names: bool = False,
 ) -> ComparedPolicies:  # fmt: skip
     """Compare all pairs of a result's policies, or each with each of another result's; or two that are named.
 
-    `cost`: the cost whose difference stands beside that of the metric.
+    `cost`: the cost whose difference stands beside that of the metric. `same_names`: of two results the policies of one
+    name alone, with limits that hold for all of these at once.
     Raises ThinkbackError for unknown names, too many pairs, and results that were not made on the same examples.
     """
+    if same_names and other is None:
+        raise RequiredError(f"{argument('same_names')} pairs policies of two results, and one was named")
+    if same_names and second not in (None, first):
+        raise ConflictError(f"{argument('same_names')} pairs policies of one name: not `{first}` with `{second}`")
     if (first is None and second is not None) or (first is not None and second is None and other is None):
         raise RequiredError("name two policies to compare them, or none for all pairs")
     if first is not None and first == second and other is None:
@@ -88,31 +95,25 @@ def compare(
             sides[0].number_of_policy(first),
             behind + sides[-1].number_of_policy(first if second is None else second),
         )
-    return _compared_policies(whole, sides, _simultaneous_pairs(sides), pair, cost)
+    if not same_names:
+        return _compared_policies(whole, sides, _simultaneous_pairs(sides), pair, cost)
+    compared = _compared_policies(whole, sides, _pairs_of_one_name(sides), pair, cost)
+    notes = [*_notes_on_other_settings(sides, [*compared.pairs["first"]]), *_notes_on_unlabelled(sides, whole.ids)]
+    return replace(compared, notes=(*compared.notes, *notes))
 
 
-def compare_namesakes(one: Findings, other: Findings) -> ComparedPolicies:
-    """Compares the policies that two results have under one name, of those that see no gold, by what ranks the first;
-    limits hold for all of them at once.
-
-    Raises ThinkbackError for results that were not made on the same examples, or have no such metric in common.
-    """
-    sides = [_ComparedResult(one, "the first result"), _ComparedResult(other, "the second result")]
-    whole = _JoinedResults.join_results(sides, one.summariser.metric)
+def _pairs_of_one_name(sides: Sequence[_ComparedResult]) -> tuple[np.ndarray, np.ndarray]:
+    """The policies that both sides have under one name, of those that see no gold, as numbers of policies."""
     first, second = ({side.names[at]: at for at in side.policies_without_gold} for side in sides)
     names = [name for name in first if name in second]
-    family = (
+    return (
         np.array([first[name] for name in names], np.int64),
         np.array([second[name] + len(sides[0].names) for name in names], np.int64),
     )
-    compared = _compared_policies(whole, sides, family, None, None)
-    return replace(compared, notes=(*compared.notes, *_namesake_notes(sides, names, whole.ids)))
 
 
-def _namesake_notes(sides: Sequence[_ComparedResult], names: Sequence[str], ids: pl.Series) -> Iterator[Note]:
-    """Notes on policies of one name with other settings, and on examples of which no gold answer says that they are
-    the same.
-    """
+def _notes_on_other_settings(sides: Sequence[_ComparedResult], names: Sequence[str]) -> Iterator[Note]:
+    """A note on policies of one name with other settings."""
     first, second = ({policy.name: policy for policy in side.findings.policies} for side in sides)
     differing = {name: _settings_apart(first[name], second[name]) for name in names}
     differing = {name: keys for name, keys in differing.items() if keys}
@@ -121,6 +122,10 @@ def _namesake_notes(sides: Sequence[_ComparedResult], names: Sequence[str], ids:
         more = f"; and {len(differing) - NAMED} more" if len(differing) > NAMED else ""
         text = f"policies of one name have other settings in each result, so they differ by more than the log: {some}"
         yield note("other_settings", text + more, differing)
+
+
+def _notes_on_unlabelled(sides: Sequence[_ComparedResult], ids: pl.Series) -> Iterator[Note]:
+    """A note on shared examples of which no gold answer says that they are the same."""
     gold = [side.findings.examples.filter(pl.col("example_id").is_in(ids.implode()))["gold"] for side in sides]
     unknown = int((gold[0].is_null() & gold[1].is_null()).sum())
     if unknown:

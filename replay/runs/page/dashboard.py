@@ -7,17 +7,17 @@ are apart, so that the page can load those of one example at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from replay.runs.page.dashboard_data import Json, json_number, json_numbers, result_data
+from replay.runs.page.dashboard_data import Json, json_number, json_numbers, ranked_names, result_data
 from replay.runs.page.first_table import split_for_first_table
-from replay.runs.page.outcome_codes import has_outcome_codes, outcome_codes
+from replay.runs.page.outcome_codes import has_outcome_codes, outcome_codes, quality_for_correctness
 from replay.runs.page.result_pair import changed_examples, pair_data
 from replay.runs.page.row_pictures import row_pictures
 from replay.runs.saved.display import ON_PAGE
@@ -25,7 +25,7 @@ from replay.runs.saved.findings import OUTCOMES, Findings
 from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.saved_folder import SavedFolder
 from replay.runs.saved.saved_rows import row_files
-from toolkit.columns import metric_column
+from toolkit.columns import OutcomeColumn
 from toolkit.errors import ConflictError, InvalidError, LimitError, UnsuitableError, argument
 from toolkit.files import check_replaceable, replacing, replacing_file
 from toolkit.log import collect
@@ -44,44 +44,49 @@ from toolkit.show.dashboard.page import (
 LARGEST = 1_950_000
 """The most bytes of a page without its texts."""
 CODED = 600_000
-"""The most bytes that packed outcomes of all results of a page may add up to, with what else their pages read later."""
-NO_ROOM = "There is no room for the outcomes of all examples, so differences are to some baselines alone."
+"""The most bytes that packed outcomes of all results of a page may add up to."""
 MOST_ANSWERS = 3
 """The most answers that the page names of a mean over several orders."""
 
 
 @dataclass(frozen=True, eq=False)
 class _PageResult:
-    """A result on the page: what it reads first, the packed rest, the policies as they are ranked, and whether it has
-    all outcomes.
+    """A result on the page: the policies as they are ranked, its packed outcomes, empty where the page has not all of
+    them, what the page reads first, and the packed rest.
     """
 
     findings: Findings
     folder: SavedFolder
+    names: list[str]
+    outcomes: str
     first: Json
     rest: str
-    names: list[str]
-    coded: bool
 
     @classmethod
-    def of(cls, result: Findings, folder: SavedFolder, name: str) -> _PageResult:
-        computed = has_outcome_codes(result, folder)
-        data = result_data(result, folder, name, computed)
-        names = [one["name"] for one in data["policies"]]
-        first, rest = split_for_first_table(data)
-        outcomes = outcome_codes(result, folder, names) if computed else None
-        return cls(result, folder, first, compressed_json({"rest": rest, "outcomes": outcomes}), names, computed)
-
-    def without_outcomes(self) -> _PageResult:
-        """The result without all outcomes, with differences to more baselines in their place."""
-        data = result_data(self.findings, self.folder, self.first["name"])
-        data["notes"].append(NO_ROOM)
-        first, rest = split_for_first_table(data)
-        return replace(self, first=first, rest=compressed_json({"rest": rest, "outcomes": None}), coded=False)
+    def of_results(
+        cls, results: Sequence[Findings], folders: Sequence[SavedFolder], names: Sequence[str]
+    ) -> list[_PageResult]:
+        """Some results by their names on the page, without outcomes where those of all have no room together."""
+        policies = [ranked_names(result) for result in results]
+        outcomes = [
+            compressed_json(outcome_codes(*of)) if has_outcome_codes(*of[:2]) else ""
+            for of in zip(results, folders, policies, strict=True)
+        ]
+        if sum(map(len, outcomes)) > CODED:
+            room, outcomes = [not one for one in outcomes], [""] * len(outcomes)
+        else:
+            room = [True] * len(outcomes)
+        page_results = []
+        for result, folder, name, mine, coded, there in zip(
+            results, folders, names, policies, outcomes, room, strict=True
+        ):
+            first, rest = split_for_first_table(result_data(result, folder, name, bool(coded), there))
+            page_results.append(cls(result, folder, mine, coded, first, compressed_json(rest)))
+        return page_results
 
     @property
     def size(self) -> int:
-        return len(script_json(self.first)) + len(self.rest)
+        return len(script_json(self.first)) + len(self.rest) + len(self.outcomes)
 
 
 def write_dashboard(
@@ -109,9 +114,7 @@ def write_dashboard(
     for path in (page, beside) if texts else (page,):
         check_replaceable(path, force, inputs=[folder.path for folder in folders])
     names = _result_names([folder.path for folder in folders])
-    page_results = [_PageResult.of(*parts) for parts in zip(results, folders, names, strict=True)]
-    if sum(len(one.rest) for one in page_results) > CODED:
-        page_results = [one.without_outcomes() if one.coded else one for one in page_results]
+    page_results = _PageResult.of_results(results, folders, names)
     pair = "" if against is None else compressed_json(_pair_data(*page_results))
     room = LARGEST - len(vega_script()) - markup_size() - sum(one.size for one in page_results) - len(pair)
     groups = [[one] for one in page_results] if against is None else [page_results]
@@ -122,6 +125,7 @@ def write_dashboard(
             title=printable(" and ".join(dict.fromkeys(result.log_name for result in results))),
             results=[page_result.first for page_result in page_results],
             rest=[page_result.rest for page_result in page_results],
+            outcomes=[page_result.outcomes for page_result in page_results],
             examples=[text for _, text in packed],
             pairs=[pair] if pair else [],
             texts=beside.name if several else None,
@@ -154,9 +158,8 @@ def _result_names(paths: Sequence[Path]) -> list[str]:
 
 
 def _pair_data(one: _PageResult, other: _PageResult) -> Json:
-    return pair_data(
-        (one.findings, other.findings), (one.folder, other.folder), (one.names, other.names), one.coded and other.coded
-    )
+    coded = bool(one.outcomes and other.outcomes)
+    return pair_data((one.findings, other.findings), (one.folder, other.folder), (one.names, other.names), coded)
 
 
 def _fitting_examples(
@@ -181,10 +184,12 @@ def _examples_of_results(results: Sequence[_PageResult], most: int, texts: bool)
     """The examples that the page shows of a result; of two that are compared the same of both."""
     most = min(_most_examples(one.findings, one.folder, len(one.names), most) for one in results)
     first, *others = results
+    findings, folders = [one.findings for one in results], [one.folder for one in results]
+    quality = quality_for_correctness(findings, folders)
     if not others:
         drawn = [_drawn_examples(first.findings, first.folder, most)]
     else:
-        ids, changed = changed_examples([one.findings for one in results], [one.folder for one in results])
+        ids, changed = changed_examples(findings, folders, "correct" if quality is None else quality.name)
         frame, strata = _drawn_examples(first.findings, first.folder, most, ids, changed)
         frames = [frame, *(_example_rows(one.findings, frame["example_id"]) for one in others)]
         alone = [len(one.findings.examples) - len(ids) for one in results]
@@ -193,7 +198,7 @@ def _examples_of_results(results: Sequence[_PageResult], most: int, texts: bool)
             for rows, left in zip(frames, alone, strict=True)
         ]
     return [
-        _page_examples(one.findings, one.folder, one.names, *rows, texts)
+        _page_examples(one.findings, one.folder, one.names, *rows, texts, quality)
         for one, rows in zip(results, drawn, strict=True)
     ]
 
@@ -278,9 +283,12 @@ def _most_examples(result: Findings, folder: SavedFolder, policies: int, most: i
 
 
 def _page_examples(
-    result: Findings, folder: SavedFolder, names: Sequence[str], frame: pl.DataFrame, strata: Strata, with_texts: bool
+    result: Findings, folder: SavedFolder, names: Sequence[str], frame: pl.DataFrame, strata: Strata, with_texts: bool,
+    quality: OutcomeColumn | None,
 ) -> _PageExamples:  # fmt: skip
-    """What a page shows of the drawn examples `frame`. `names`: the policies as they are ranked."""
+    """What a page shows of the drawn examples `frame`. `names`: the policies as they are ranked; `quality`: what stands
+    in place of correctness.
+    """
     traces = folder.has_file(f"{TRACES}.parquet")
     words = _AnswerNumbering()
     data: Json = {
@@ -292,7 +300,7 @@ def _page_examples(
         "seen": _word_counts_of_texts(frame, folder, "gold_position"),
         "by": {printable(name): [None if one is None else printable(str(one)) for one in frame[name]]
                for name in _grouping_columns(result)},
-        "outcomes": _outcome_rows(result, folder, frame, names, words),
+        "outcomes": _outcome_rows(folder, frame, names, words, quality),
         "paths": _paid_paths(folder, frame, names, words) if traces else None,
         "length": _word_counts_of_texts(frame, folder, "length"),
         "rows": row_pictures(result, folder, frame["example_id"].to_list(), names, words.number_of_answer)
@@ -440,18 +448,18 @@ def _word_counts_of_texts(frame: pl.DataFrame, folder: SavedFolder, column: str)
 
 
 def _outcome_rows(
-    result: Findings, folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _AnswerNumbering
+    folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _AnswerNumbering,
+    quality: OutcomeColumn | None,
 ) -> Json:  # fmt: skip
-    """The outcomes of the examples, policy by policy: answer, correctness, ending, what was drawn or read, and costs.
-
-    `quality` names what stands in place of correctness where no answer is judged: what the result is ranked by.
+    """The outcomes of the examples, policy by policy: answer, correctness or what stands in its place, ending, what was
+    drawn or read, and costs.
     """
     file = folder.verified_path(OUTCOMES)
     schema = pl.read_parquet_schema(file)
     scan = pl.scan_parquet(file).filter(pl.col("example_id").is_in(frame["example_id"].implode()))
     cost = next((name for name in COSTS if name in schema), "operations")
-    metric = result.summariser.metric
-    columns = ["answer", "answers", "correct", "ending", *UNITS, cost, metric]
+    judged = "correct" if quality is None else quality.name
+    columns = ["answer", "answers", judged, "ending", *UNITS, cost]
     columns = [name for name in dict.fromkeys(columns) if name in schema]
     order = pl.DataFrame({"example_id": frame["example_id"], "row": range(len(frame))})
     place = {name: number for number, name in enumerate(names)}
@@ -461,12 +469,11 @@ def _outcome_rows(
     if "answers" in rows:
         rows = rows.with_columns(answer=pl.coalesce("answer", _shares_of_answers()))
     ending = {name: number for number, name in enumerate(ENDINGS)}
-    unanswered = rows["correct"].null_count() == len(rows) and metric in rows.columns
     units = {name: rows[name].cast(pl.Float64) for name in UNITS if name in rows.columns}
     return {
         "answer": [words.number_of_answer(word) for word in rows["answer"]],
-        "correct": json_numbers(rows[metric if unanswered else "correct"].cast(pl.Float64)),
-        "quality": metric_column(metric, result.columns).heading if unanswered else None,
+        "correct": json_numbers(rows[judged].cast(pl.Float64)),
+        "quality": None if quality is None else quality.heading,
         "ending": [ending.get(name, -1) for name in rows.get_column("ending", default=absent)],
         "units": [(name, json_numbers(values)) for name, values in units.items() if values.fill_null(0).abs().sum()],
         "cost": json_numbers(rows.get_column(cost, default=absent).cast(pl.Float64)),
@@ -485,76 +492,101 @@ def _shares_of_answers() -> pl.Expr:
 
 def _paid_paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _AnswerNumbering) -> Json:
     """The paid traces, their orders and where each policy stopped, as columns of numbers."""
-    order = pl.DataFrame({"example_id": frame["example_id"], "row": range(len(frame))})
-
-    def rows_of_page_examples(name: str) -> pl.DataFrame:
-        scan = pl.scan_parquet(folder.verified_path(f"{name}.parquet"))
-        scan = scan.select(pl.all().exclude("text", "trace_id")) if name == TRACES else scan
-        rows = collect(scan.filter(pl.col("example_id").is_in(frame["example_id"].implode())))
-        return rows.join(order, on="example_id", how="inner").sort("row", maintain_order=True)
-
-    traces, scores, orders, stops = map(rows_of_page_examples, (TRACES, SCORES, ORDERS, STOPS))
+    traces, scores, orders, stops = (
+        _rows_of_examples(folder, name, frame["example_id"]) for name in (TRACES, SCORES, ORDERS, STOPS)
+    )
     stops = stops.drop_nulls("order")  # a gate that verifies goes along none
     slices = sorted({*traces["slice"], *orders["slice"], *stops["chosen_slice"].drop_nulls()})
     verifiers = sorted({*scores["verifier"], *stops["verifier"].drop_nulls()})
-    known = {
-        "slice": {name: place for place, name in enumerate(slices)},
-        "verifier": {name: place for place, name in enumerate(verifiers)},
-        "policy": {name: place for place, name in enumerate(names)},
-    }
-
-    def numbers_of_names(values: pl.Series, of: str) -> list[int]:
-        return [-1 if value is None else known[of].get(value, -1) for value in values]
-
-    tokens = pl.sum_horizontal(pl.col("prompt_tokens", "completion_tokens"), ignore_nulls=False)
     rules, walked = sorted({*orders["rule"]}), {*stops.select("row", "order").iter_rows()}
     return {
         "slices": [*map(printable, slices)],
         "verifiers": [*map(printable, verifiers)],
         "rules": [*map(printable, rules)],
-        "traces": {
-            "row": traces["row"].to_list(),
-            "slice": numbers_of_names(traces["slice"], "slice"),
-            "sample": traces["sample"].to_list(),
-            "answer": [words.number_of_answer(word) for word in traces["answer"]],
-            "correct": json_numbers(traces["correct"].cast(pl.Float64)),
-            "tokens": json_numbers(traces.select(tokens.cast(pl.Float64)).to_series()),
-            "seconds": [None if value is None else json_number(float(f"{value:.3g}")) for value in traces["latency_s"]]
-            if "latency_s" in traces.columns
-            else None,
-            "reply": traces["reply"].to_list() if "reply" in traces.columns else None,
-        },
-        "scores": {
-            "row": scores["row"].to_list(),
-            "slice": numbers_of_names(scores["slice"], "slice"),
-            "sample": scores["sample"].to_list(),
-            "verifier": numbers_of_names(scores["verifier"], "verifier"),
-            "score": [None if score is None else json_number(float(f"{score:.4g}")) for score in scores["score"]],
-            "tokens": json_numbers(scores["verification_tokens"].cast(pl.Float64)),
-        },
-        "orders": {
-            "row": orders["row"].to_list(),
-            "order": orders["order"].to_list(),
-            "slice": numbers_of_names(orders["slice"], "slice"),
-            "rule": [rules.index(rule) for rule in orders["rule"]],
-            "samples": orders["samples"].to_list(),
-            "slices": [
-                None if names is None else numbers_of_names(pl.Series(names, dtype=pl.String), "slice")
-                for names in orders["slices"].to_list()
-            ],
-            "spent": [
-                None if tokens is None or key not in walked else [*map(json_number, tokens[1:])]
-                for key, tokens in zip(orders.select("row", "order").rows(), orders["tokens"].to_list(), strict=True)
-            ],
-        },
-        "stops": {
-            "row": stops["row"].to_list(),
-            "policy": numbers_of_names(stops["policy"], "policy"),
-            **{name: stops[name].to_list() for name in ("part", "order", "steps", "generated", "verified")},
-            "verifier": numbers_of_names(stops["verifier"], "verifier"),
-            "generation": [-1 if stop is None else stop for stop in stops["generation_order"]],
-            "checks": [-1 if stop is None else stop for stop in stops["verification_order"]],
-            "slice": numbers_of_names(stops["chosen_slice"], "slice"),
-            "sample": [-1 if stop is None else stop for stop in stops["chosen_sample"]],
+        "traces": _trace_columns(traces, slices, words),
+        "scores": _score_columns(scores, slices, verifiers),
+        "orders": _order_columns(orders, slices, rules, walked),
+        "stops": _stop_columns(stops, slices, verifiers, names),
+    }
+
+
+def _rows_of_examples(folder: SavedFolder, name: str, ids: pl.Series) -> pl.DataFrame:
+    """The rows of a part by trace on some examples, in the order of these, with the number of each row's as `row`."""
+    scan = pl.scan_parquet(folder.verified_path(f"{name}.parquet"))
+    scan = scan.select(pl.all().exclude("text", "trace_id")) if name == TRACES else scan
+    rows = collect(scan.filter(pl.col("example_id").is_in(ids.implode())))
+    order = pl.DataFrame({"example_id": ids, "row": range(len(ids))})
+    return rows.join(order, on="example_id", how="inner").sort("row", maintain_order=True)
+
+
+def _numbers_of_names(values: Iterable[str | None], names: Sequence[str]) -> list[int]:
+    """The place of each value among some names, -1 for another or none."""
+    place = {name: number for number, name in enumerate(names)}
+    return [-1 if value is None else place.get(value, -1) for value in values]
+
+
+def _significant(values: pl.Series, digits: int) -> list[float | int | None]:
+    return [None if value is None else json_number(float(f"{value:.{digits}g}")) for value in values]
+
+
+def _trace_columns(traces: pl.DataFrame, slices: Sequence[str], words: _AnswerNumbering) -> Json:
+    tokens = pl.sum_horizontal(pl.col("prompt_tokens", "completion_tokens"), ignore_nulls=False)
+    return {
+        "row": traces["row"].to_list(),
+        "slice": _numbers_of_names(traces["slice"], slices),
+        "sample": traces["sample"].to_list(),
+        "answer": [words.number_of_answer(word) for word in traces["answer"]],
+        "correct": json_numbers(traces["correct"].cast(pl.Float64)),
+        "tokens": json_numbers(traces.select(tokens.cast(pl.Float64)).to_series()),
+        "seconds": _significant(traces["latency_s"], 3) if "latency_s" in traces.columns else None,
+        "reply": traces["reply"].to_list() if "reply" in traces.columns else None,
+    }
+
+
+def _score_columns(scores: pl.DataFrame, slices: Sequence[str], verifiers: Sequence[str]) -> Json:
+    return {
+        "row": scores["row"].to_list(),
+        "slice": _numbers_of_names(scores["slice"], slices),
+        "sample": scores["sample"].to_list(),
+        "verifier": _numbers_of_names(scores["verifier"], verifiers),
+        "score": _significant(scores["score"], 4),
+        "tokens": json_numbers(scores["verification_tokens"].cast(pl.Float64)),
+    }
+
+
+def _order_columns(
+    orders: pl.DataFrame, slices: Sequence[str], rules: Sequence[str], walked: set[tuple[int, int]]
+) -> Json:
+    """The orders of traces; tokens so far only of those that a policy `walked` along, as (row, order)."""
+    return {
+        "row": orders["row"].to_list(),
+        "order": orders["order"].to_list(),
+        "slice": _numbers_of_names(orders["slice"], slices),
+        "rule": _numbers_of_names(orders["rule"], rules),
+        "samples": orders["samples"].to_list(),
+        "slices": [None if of is None else _numbers_of_names(of, slices) for of in orders["slices"].to_list()],
+        "spent": [
+            None if tokens is None or key not in walked else [*map(json_number, tokens[1:])]
+            for key, tokens in zip(orders.select("row", "order").rows(), orders["tokens"].to_list(), strict=True)
+        ],
+    }
+
+
+def _stop_columns(
+    stops: pl.DataFrame, slices: Sequence[str], verifiers: Sequence[str], names: Sequence[str]
+) -> Json:  # fmt: skip
+    return {
+        "row": stops["row"].to_list(),
+        "policy": _numbers_of_names(stops["policy"], names),
+        **{name: stops[name].to_list() for name in ("part", "order", "steps", "generated", "verified")},
+        "verifier": _numbers_of_names(stops["verifier"], verifiers),
+        "slice": _numbers_of_names(stops["chosen_slice"], slices),
+        **{
+            key: stops[name].fill_null(-1).to_list()
+            for key, name in (
+                ("generation", "generation_order"),
+                ("checks", "verification_order"),
+                ("sample", "chosen_sample"),
+            )
         },
     }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ from replay.runs.saved.findings import Findings
 from replay.runs.saved.saved_folder import SavedFolder
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import ThinkbackError, counted
+from toolkit.log import IN_MEMORY
 from toolkit.printable import printable
 from toolkit.show import SIMULATED, RankedInput, Table, ranked_table
 from toolkit.show.ranking.ranking import Ranked, rank, swept_text
@@ -45,11 +47,22 @@ DIGITS = 7
 Json = dict[str, Any]
 
 
-def result_data(result: Findings, folder: SavedFolder, name: str, computed: bool = False) -> Json:
+NO_ROOM = "There is no room for the outcomes of all examples, so differences are to some baselines alone."
+
+
+def ranked_names(result: Findings) -> list[str]:
+    """The names of a result's policies as the ranked table has them, the best first."""
+    return [row.policy.name for row in rank(ranked_input(result))]
+
+
+def result_data(
+    result: Findings, folder: SavedFolder, name: str, computed: bool = False, room: bool = True
+) -> Json:  # fmt: skip
     """A result as data for a page that calls it `name`; parts that it was saved without are null.
 
     `computed`: whether the page computes differences to any policy, so that of many policies only those to the run's
-    own baseline are here.
+    own baseline are here; `room`: whether there would be room for the outcomes that this takes. `path`: that by which
+    the result was loaded, for commands; null where it was not.
     """
     results = replace(ranked_input(result), short=True)
     rows = rank(results)
@@ -59,7 +72,7 @@ def result_data(result: Findings, folder: SavedFolder, name: str, computed: bool
     number = {row.policy.name: place for place, row in enumerate(rows)}
     curves = pl.read_parquet(folder.verified_path("curves.parquet")) if folder.has_file("curves.parquet") else None
     return {
-        "name": printable(name), "log": printable(result.log_name),
+        "name": printable(name), "log": printable(result.log_name), "path": _command_path(folder.address),
         "takeaway": None if sentence is None else _in_plain_text(sentence),
         "basis": sentences_on_basis(result, results.display_names),
         "n": result.statistics.n, "level": result.summariser.settings.level, "metric": result.summariser.metric,
@@ -69,12 +82,33 @@ def result_data(result: Findings, folder: SavedFolder, name: str, computed: bool
         "policies": [*_policy_entries(result, results, rows, number)], "baseline": number.get(result.baseline or ""),
         "leader": number.get(result.leader or ""), "pairs": _pair_differences(result, results, rows, number, computed),
         "sweeps": [*_sweep_entries(result, rows, number)], "headroom": _headroom_data(result, folder, number),
-        "curves": None if curves is None else _curve_entries(curves),
+        "curves": None if curves is None else _curve_entries(curves), "curvesCommand": _curves_command(result),
         "warnings": [*[SIMULATED] * result.simulated, *_in_plain_texts(above, but=SIMULATED)],
-        "notes": [*_in_plain_texts([*below, *_another_run_lines(result, folder, results.display_names)], but=sentence)],
+        "notes": [
+            *_in_plain_texts([*below, *_another_run_lines(result, folder, results.display_names)], but=sentence),
+            *([] if room else [NO_ROOM]),
+        ],
         "leftOut": [*itertools.islice(_policies_and_examples_left_out(result), LISTED)],
         "leftOutBy": _counts_left_out(result),
     }  # fmt: skip
+
+
+def _command_path(path: str) -> str | None:
+    """A path as a command takes it, so that it is no option; None where there is none."""
+    return (f"./{path}" if path.startswith("-") else path) or None
+
+
+def _curves_command(result: Findings) -> str | None:
+    """The command that computes the saved curves of the log again, if the log has an address."""
+    examples, settings, provenance = result.summariser.outcomes.examples, result.summariser.settings, result.provenance
+    path = None if provenance["log"]["address"] == IN_MEMORY else _command_path(str(provenance["log"]["address"]))
+    weights = ",".join(f"{name}={weight!r}" for name, weight in (examples.weights or {}).items())
+    options = {
+        "where": provenance.get("where"), "strata": examples.strata, "weigh": weights or None,
+        "seed": settings.seed, "resamples": settings.resamples, "level": settings.level,
+    }  # fmt: skip
+    words = [f"--{name}={value}" for name, value in options.items() if value is not None]
+    return None if path is None else shlex.join(["thinkback", "curves", path, *words])
 
 
 def _another_run_lines(result: Findings, folder: SavedFolder, called: Mapping[str, str]) -> Iterator[str]:
@@ -316,6 +350,7 @@ def _sweep_entries(result: Findings, rows: Sequence[Ranked], number: Mapping[str
         values = [_distinct_sorted([dict(member.swept)[key] for member in members]) for key in keys]
         yield {
             "name": printable(members[0].label or sweep),
+            "sweep": sweep,
             "keys": [
                 {"key": printable(key), "values": [*map(_value_text, of)]} for key, of in zip(keys, values, strict=True)
             ],
@@ -335,6 +370,7 @@ def _all_thresholds(sweep: str, members: Sequence[Any], rows: pl.DataFrame, numb
     means = [name for name in rows.columns if name not in ("policy", "threshold", "n", "judged")]
     return {
         "name": printable(members[0].label or sweep),
+        "sweep": sweep,
         "keys": [{"key": printable(members[0].swept[0][0]), "values": [*map(_value_text, rows["threshold"])]}],
         "at": [[place] for place in range(len(rows))],
         "policy": [mine.get(value) for value in rows["threshold"]],

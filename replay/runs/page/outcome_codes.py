@@ -15,7 +15,7 @@ from replay.runs.page.dashboard_data import Json
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.saved.findings import OUTCOMES, Findings
 from replay.runs.saved.saved_folder import SavedFolder
-from toolkit.columns import metric_column
+from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.log import collect
 from toolkit.stats.curves.arrays import unit_numbers
 from toolkit.stats.limits.intervals import NORMAL
@@ -38,6 +38,17 @@ def has_outcome_codes(result: Findings, folder: SavedFolder) -> bool:
     known = column.name in held and not column.shared and result.summariser.outcomes.examples.weights is None
     several = resampling_units(result.examples).n_unique() > 1
     return known and several and 0 < len(result.examples) * len(result.policies) <= MOST
+
+
+def quality_for_correctness(results: Sequence[Findings], folders: Sequence[SavedFolder]) -> OutcomeColumn | None:
+    """What stands in place of correctness for every one of some results: what the first is ranked by, where one of them
+    judges no answer and all have it; None where correctness stands there itself.
+    """
+    column = metric_column(results[0].summariser.metric, results[0].columns)
+    files = [folder.verified_path(OUTCOMES) for folder in folders]
+    judged = all(collect(pl.scan_parquet(file).select(pl.col("correct").is_not_null().any())).item() for file in files)
+    known = all(column.name in pl.read_parquet_schema(file) for file in files)
+    return None if judged or not known or column.name == "correct" else column
 
 
 def outcome_codes(result: Findings, folder: SavedFolder, names: Sequence[str]) -> Json:

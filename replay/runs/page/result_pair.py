@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from replay.runs.compare.compared import FEW
-from replay.runs.compare.comparing import compare_namesakes
+from replay.runs.compare.comparing import compare
 from replay.runs.page.dashboard_data import Json, json_number, json_numbers
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.saved.findings import OUTCOMES, Findings
@@ -33,12 +33,13 @@ def pair_data(
 
     `names`: the policies of each result as the page ranks them; `coded`: whether it has all outcomes of both. `alone`:
     how many examples only one has; `at`: where those of both are among a result's, each as its distance to the one
-    before, None where they are all; `means`: of each policy on them; `marked`: limits of which a note says how they are
-    computed. Raises ThinkbackError for results without an
-    example in common, or whose examples differ in gold or clusters.
+    before, None where they are all; `means`: of each policy on them, None where `why` says why any two policies cannot
+    be compared; `ranked`: what ranks the second result, if that is something else; `marked`: limits of which a note
+    says how they are computed. Raises ThinkbackError for results without an example in common, or whose examples differ
+    in gold or clusters.
     """
     first, second = results
-    compared = compare_namesakes(first, second)
+    compared = compare(first, None, None, second, None, same_names=True)
     ids = _shared_ids(results)
     number = [{name: place for place, name in enumerate(of)} for of in names]
     place = pl.col("first").replace_strict(number[0], return_dtype=pl.Int64, default=-1)
@@ -47,7 +48,12 @@ def pair_data(
     units = unit_numbers(resampling_units(first.examples.filter(pl.col("example_id").is_in(ids.implode()))))
     count = len(np.unique(units))
     column = metric_column(compared.metric, first.columns).name
-    known = coded and count > 1 and compared.metric == second.summariser.metric
+    other = None if compared.metric == second.summariser.metric else second.summariser.metric
+    why = (
+        "the second result is ranked by something else" if other is not None
+        else "the page has not the outcomes of all examples of both" if not coded
+        else "the examples are one cluster" if count < 2 else None
+    )  # fmt: skip
     level = (1 + compared.level) / 2
     return {
         "n": len(ids), "alone": [len(result.examples) - len(ids) for result in results], "level": compared.level,
@@ -58,25 +64,25 @@ def pair_data(
         "marked": pairs["method"].is_in([*FEW]).fill_null(False).to_list(),
         "at": [_steps_to(result, ids) for result in results],
         "units": None if count == len(units) else units.tolist(), "count": count,
-        "quantile": float(student_quantile(np.array(count - 1.0), level)) if known else None,
+        "quantile": None if why else float(student_quantile(np.array(count - 1.0), level)), "why": why,
+        "ranked": None if other is None else printable(metric_column(other, second.columns).heading),
         "normal": NORMAL.inv_cdf(level),
-        "means": [_means(*parts, ids, column) for parts in zip(folders, names, strict=True)] if known else None,
+        "means": [_means(*parts, ids, column) for parts in zip(folders, names, strict=True)] if why is None else None,
     }  # fmt: skip
 
 
-def changed_examples(results: Sequence[Findings], folders: Sequence[SavedFolder]) -> tuple[pl.Series, pl.Series]:
-    """The ids of the examples that two results have, and of those whose outcome changed for a policy of one
-    name that sees no gold.
+def changed_examples(
+    results: Sequence[Findings], folders: Sequence[SavedFolder], column: str
+) -> tuple[pl.Series, pl.Series]:
+    """The ids of the examples that two results have, and of those whose outcome, by a column, changed for a policy of
+    one name that sees no gold.
     """
     ids = _shared_ids(results)
-    metric = metric_column(results[0].summariser.metric, results[0].columns).name
     frames = []
     diagnostics = [policy.name for result in results for policy in result.policies if policy.diagnostic]
     for folder, suffix in zip(folders, ("first", "second"), strict=True):
-        file = folder.verified_path(OUTCOMES)
-        known = [name for name in ("correct", metric) if name in pl.read_parquet_schema(file)]
-        value = pl.coalesce(pl.col(known).cast(pl.Float64)).alias(suffix)
-        scan = pl.scan_parquet(file).filter(~pl.col("policy").is_in(diagnostics))
+        value = pl.col(column).cast(pl.Float64).alias(suffix)
+        scan = pl.scan_parquet(folder.verified_path(OUTCOMES)).filter(~pl.col("policy").is_in(diagnostics))
         frames.append(scan.select("policy", "example_id", value))
     both = frames[0].join(frames[1], on=["policy", "example_id"])
     changed = collect(both.filter(pl.col("first") != pl.col("second")).select(pl.col("example_id").unique()))

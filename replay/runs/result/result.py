@@ -37,6 +37,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.columns import metric_column
 from toolkit.documents import expand_home
 from toolkit.errors import (
+    EmptyError,
     ExistsError,
     InvalidError,
     MismatchError,
@@ -202,18 +203,21 @@ class Result(Findings):
         metric: str | None = None,
         cost: str | None = None,
         questions: str = DRAWN,
+        same_names: bool = False,
     ) -> ComparedPolicies:
         """All pairs of policies by `metric`, by default the one that ranks: differences whose intervals hold at once,
         and on how many examples which of the two is right. Of two named policies also every metric, and the examples on
-        which they differ. With an `other` result, policies of this one against those of the other. `cost` names a cost
-        whose differences stand beside. `questions` are `drawn` as examples of others, or `fixed`: then it also says
-        what other samples of the same ones would show.
+        which they differ. With an `other` result, policies of this one against those of the other, with `same_names`
+        those of one name alone. `cost` names a cost whose differences stand beside. `questions` are `drawn` as examples
+        of others, or `fixed`: then it also says what other samples of the same ones would show.
 
         Raises ThinkbackError for unknown names, for more than 1,000 policies without names, and for results whose
         examples are not the same.
         """
         require_known(questions, QUESTIONS, f"{argument('questions')} is {quote(questions)}")
-        compared = compare(self, first, second, other, metric, cost)
+        compared = compare(self, first, second, other, metric, cost, same_names)
+        if same_names and first is None and compared.pairs.is_empty():
+            raise EmptyError("no policy that sees no gold has the same name in both results")
         if questions == DRAWN:
             return compared
         names = () if first is None else (first, first if second is None else second)

@@ -23,11 +23,14 @@ WITHIN_REPORT = "result"
 
 @dataclass(frozen=True, eq=False)
 class SavedFolder:
-    """The folder of a saved result. `hashes`: SHA-256 of each file by name; `owner`: what keeps a temporary folder."""
+    """The folder of a saved result. `hashes`: SHA-256 of each file by name; `owner`: what keeps a temporary folder;
+    `address`: that by which it was read, empty of a temporary one.
+    """
 
     path: Path
     hashes: Mapping[str, str]
     owner: object = field(default=None, repr=False)
+    address: str = ""
     _sound: dict[str, tuple[int, int, int]] = field(default_factory=dict, repr=False)
 
     def has_file(self, name: str) -> bool:
@@ -108,7 +111,7 @@ def read_sealed(address: str | Path, owner: object = None) -> tuple[SavedFolder,
     for name in hashes:
         if not (folder / name).is_file():
             raise DamagedError(f"the result in `{folder}` is damaged: `{name}` is missing; replay again")
-    return SavedFolder(folder, hashes, owner), record
+    return SavedFolder(folder, hashes, owner, str(address) if owner is None else ""), record
 
 
 def _record_text(record: Any) -> str:

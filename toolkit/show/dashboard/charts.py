@@ -7,6 +7,7 @@ a dark ground alike; text has the page's colour.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import altair as alt
@@ -49,6 +50,7 @@ TIP = alt.ExprRef("datum.tip")
 Spec = dict[str, Any]
 
 
+@cache
 def charts() -> dict[str, Spec]:
     """The Vega-Lite specification of every chart of the dashboard, by the chart's name."""
     named: dict[str, Callable[[], Spec]] = {

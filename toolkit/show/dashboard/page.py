@@ -20,8 +20,8 @@ from typing import Any
 from toolkit.errors import PackageError
 
 SCRIPTS = (
-    "rounding", "base", "state", "outcomes", "table", "copies", "charts", "labels", "sweeps", "plane", "differences",
-    "headroom", "play", "texts", "picture", "rows", "examples", "against", "page",
+    "rounding", "base", "state", "outcomes", "table", "copies", "marks", "charts", "labels", "sweeps", "plane",
+    "differences", "headroom", "play", "texts", "picture", "rows", "examples", "against", "page",
 )  # fmt: skip
 """The page's own scripts in their order: one text, since later parts use earlier ones."""
 FIRST = "drawFirst();"
@@ -30,13 +30,14 @@ CALL = "drawCharts();"
 
 @dataclass(frozen=True, eq=False)
 class PageData:
-    """The data of a dashboard: of each result what is read first as plain data, the packed rest of it and its packed
-    examples; the packed comparison of two results, if any; and the folder of the texts.
+    """The data of a dashboard: of each result what is read first as plain data, the packed rest of it, its packed
+    outcomes and examples; the packed comparison of two results, if any; and the folder of the texts.
     """
 
     title: str
     results: Sequence[Any]
     rest: Sequence[str]
+    outcomes: Sequence[str]
     examples: Sequence[str]
     pairs: Sequence[str]
     texts: str | None
@@ -51,7 +52,12 @@ def dashboard_page(page: PageData) -> str:
     vega, style = vega_script(), read_asset("page.css")
     blocks = "\n".join(
         f'<script type="application/octet-stream" id="{name}-{number}">{text}</script>'
-        for name, packed in (("rest", page.rest), ("examples", page.examples), ("pair", page.pairs))
+        for name, packed in (
+            ("rest", page.rest),
+            ("outcomes", page.outcomes),
+            ("examples", page.examples),
+            ("pair", page.pairs),
+        )
         for number, text in enumerate(packed)
     )
     return Template(read_asset("page.html")).substitute(

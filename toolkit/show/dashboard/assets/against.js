@@ -67,12 +67,12 @@ function facedRows(quality) {
   const [one] = results;
   const { theirs } = facedPolicies();
   const found = theirs === null ? { ...facing, p: facing.p_value } : facing.means ? computedDifferences(sideOf(0), sideOf(1), theirs) : null;
-  if (!found) return { all: 0, rows: [], limits: "Differences to another policy are not here: the page has no outcomes of all examples." };
+  if (!found) return { all: 0, rows: [], limits: `Differences to another policy are not here: ${facing.why}.` };
   const firsts = theirs === null ? facing.first : one.policies.map((_, number) => number);
   const places = firsts.map((_, at) => at).filter((at) => found.difference[at] !== null);
   const chosen = new Set(places.length > MOST_ROWS ? standingForAll(places.map((at) => firsts[at]), one).slice(0, MOST_ROWS) : firsts);
   const rows = places.filter((at) => chosen.has(firsts[at])).map((at, row) => ({
-    ...differenceRow(quality, one.policies[firsts[at]].called, row, (part) => found[part]?.[at] ?? null, found.marked?.[at] ? "†" : ""), fixes: found.fixes[at], flips: found.flips[at],
+    ...differenceRow(quality, one.policies[firsts[at]].called, row, (part) => found[part]?.[at] ?? null, found.marked?.[at] ? "†" : ""), number: firsts[at], fixes: found.fixes[at], flips: found.flips[at],
   }));
   const apart = rows.filter((row) => row.told === "told apart").length;
   const few = rows.length < places.length ? ` Of ${counted(places.length, "policy", "policies")} are drawn the front, the baseline, the best and the worst of each sweep, and what is in no sweep: at most ${MOST_ROWS}.` : "";
@@ -90,7 +90,8 @@ function drawAgainst() {
   const alone = [one, other].map((result, at) => `${number(facing.alone[at])} ${facing.alone[at] === 1 ? "is" : "are"} in ${result.name} alone`);
   const { rows, limits } = facedRows(quality);
   fill("against-title", `${one.name} against ${other.name}`);
-  fill("against-said", `${one.name} is the first result, ${other.name} the second. ${quality.label}, first minus second${quality.share ? ", in points" : ""}, over the `
+  const ranked = facing.ranked ? ` ${other.name} is ranked by ${facing.ranked}.` : "";
+  fill("against-said", `${one.name} is the first result, ${other.name} the second.${ranked} ${quality.label}, first minus second${quality.share ? ", in points" : ""}, over the `
     + `${counted(facing.n, "example")} that both have; ${alone.join(", ")}. ${limits}`);
   fill("against-notes", theirs === null && rows.length ? listed(facing.notes, "quiet") : null);
   const called = (result) => result.policies.map((known) => known.called);

@@ -84,9 +84,10 @@ function tableOf(heads, rows) {
     element("tbody", null, ...rows.map(line))];
 }
 
-// Data that lie packed in the page; what held them goes.
+// Data that lie packed in the page, null for none; what held them goes.
 async function unpack(id) {
   const packed = atob(place(id).textContent.trim());
+  if (!packed) return null;
   const bytes = new Uint8Array(packed.length);
   for (let at = 0; at < packed.length; at += 1) bytes[at] = packed.charCodeAt(at);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));

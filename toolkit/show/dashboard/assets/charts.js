@@ -73,59 +73,24 @@ function draw(at, chart, own, data, heard) {
       const spec = { ...SPECS[chart], ...size, params, datasets };
       held.view = (await vegaEmbed(held.inner, spec, { ...OPTIONS, tooltip: tip })).view;
       if (heard) held.view.addEventListener("click", (event, item) => item && item.datum && heard(item.datum));
-      if (SPECS[chart].params.some((one) => one.name === "under")) heardPointer(held, () => held.inner.querySelector("svg").getAttribute("aria-label"));
+      held.points = SPECS[chart].params.some((one) => one.name === "under");
+      if (held.points) heardPointer(held);
+      heardKeys(held);
     }
     if (after) {
       after(held.view);
       await held.view.runAsync();
     }
-    if (held.inner.isConnected) tidied(held.inner, description);
+    Object.assign(held, { heard, description });
+    if (held.inner.isConnected) tidied(held, description);
   });
   drawn.set(at, held);
   return held.turn;
 }
 
-// Tells a chart which policy's mark is under the pointer.
-function heardPointer({ view, inner }, description) {
-  const over = (event, item) => {
-    const number = item && item.datum ? item.datum.number ?? NOTHING : NOTHING;
-    if (number !== view.signal("under")) view.signal("under", number).runAsync().then(() => tidied(inner, description()));
-  };
-  for (const name of ["mouseover", "mouseout"]) view.addEventListener(name, name === "mouseout" ? () => over(null, null) : over);
-}
-const NOTHING = -2;
-
-// Vega names every mark for screen readers; the chart's own name, and the table below it, say more in less.
-function tidied(inner, name) {
-  for (const part of inner.querySelectorAll("[role], [aria-label], [aria-roledescription]")) {
-    for (const attribute of ["role", "aria-label", "aria-roledescription", "aria-hidden"]) part.removeAttribute(attribute);
-  }
-  const svg = inner.querySelector("svg");
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", name || "chart");
-}
-
-// What a mark says where the pointer is.
-function tip(handler, event, item, value) {
-  const box = place("tip");
-  if (value === null || value === undefined || value === "") {
-    box.hidden = true;
-    return;
-  }
-  const pairs = typeof value === "object" ? Object.entries(value) : [["", value]];
-  box.replaceChildren(...pairs.filter(([, told]) => told !== "" && told !== "undefined").map(([name, told]) =>
-    element("div", null, name ? element("b", null, name + " ") : null, visible(String(told)))));
-  box.hidden = false;
-  const left = Math.min(event.clientX + 14, window.innerWidth - box.offsetWidth - 8);
-  const top = event.clientY + 14 + box.offsetHeight > window.innerHeight
-    ? event.clientY - box.offsetHeight - 10 : event.clientY + 14;
-  box.style.left = `${Math.max(left, 4)}px`;
-  box.style.top = `${Math.max(top, 4)}px`;
-}
-
 const NUMBERS_OF = {
   plane: "cost and quality", forest: "the differences", changes: "fixes against flips", headroom: "the headroom",
-  curves: "the curves", results: "the results side by side", against: "the differences of two results",
+  captured: "the headroom captured", curves: "the curves", results: "the results side by side", against: "the differences of two results",
   "against-changes": "fixes against flips of two results",
 };
 
@@ -133,12 +98,20 @@ const NUMBERS_OF = {
 function numbersBelow(id, heads, rows) {
   const open = place(id).open;
   const chart = id.replace(/-numbers$/, "");
-  const of = NUMBERS_OF[chart] || `${place(id).parentElement.querySelector("h4").textContent} (${chart})`;
+  const of = NUMBERS_OF[chart] || `${place(id).parentElement.querySelector("h3, h4").textContent} (${chart})`;
   const wide = { class: "wide", tabIndex: 0, role: "region", "aria-label": `numbers of ${of}` };
   copiesBeside(id, chart, of, heads, rows);
   fill(id, element("summary", null, "numbers", element("span", { class: "unseen" }, ` of ${of}`)),
     element("div", wide, element("table", null, ...tableOf(heads, rows))));
   place(id).open = open;
+}
+
+// Takes the numbers of charts away, and what copies them.
+function withoutNumbers(...charts) {
+  for (const chart of charts) {
+    fill(`${chart}-numbers`);
+    if (place(`${chart}-copies`)) place(`${chart}-copies`).hidden = true;
+  }
 }
 
 function absent(at, why) {

@@ -52,7 +52,8 @@ function drawDifferences() {
   const quality = metric(found.metric);
   if (base === undefined || !quality || found.policies.length < 2) {
     for (const id of ["forest", "changes"]) absent(id, "There are no two policies to compare.");
-    for (const id of ["forest-numbers", "changes-numbers", "forest-said"]) fill(id);
+    withoutNumbers("forest", "changes");
+    fill("forest-said");
     return;
   }
   const differences = differencesTo(base);
@@ -82,8 +83,11 @@ function differenceRow(quality, name, row, value, mark = "") {
   };
 }
 
+const forests = new Map();  // by chart: the rows of its forest
+
 // The forest of some rows, each minus what is called `name`, and its numbers below.
 function drawForest(at, rows, quality, name, none) {
+  forests.set(at, rows);
   const title = `Δ ${quality.share ? "points" : quality.label}, minus ${name}`;
   for (const one of rows) one.tip = { policy: one.name, [title]: one.said, p: one.p };
   if (!rows.length) absent(at, none);
@@ -134,27 +138,33 @@ function limitsOf(base, differences) {
       : "no limits are saved.");
 }
 
+const metricOf = (result, name) => result.metrics.find((one) => one.metric === name);
+
+// What several results are shown side by side by, the chosen one first: what ranks, and the costs, which another has, too.
+function sideForms() {
+  const forms = [metric(current().metric), ...costs()].filter((one) => one && results.some((other) => other !== current() && metricOf(other, one.metric)));
+  const named = (name) => forms.find((one) => one.metric === name);
+  return { forms, form: named(state.side) || named(current().metric) || forms[0] };
+}
+
 // Several results: the policies of one name beside each other, by what they are ranked by or by a cost.
 function drawResults() {
   showPart("results-section", results.length > 1);
   if (results.length < 2) return;
-  const held = (result, name) => result.metrics.find((one) => one.metric === name);
-  const forms = [metric(current().metric), ...costs()].filter((one) => one
-    && results.some((other) => other !== current() && held(other, one.metric)));
-  const named = (name) => forms.find((one) => one.metric === name);
-  const form = named(state.side) || named(current().metric) || forms[0];
+  const { forms, form } = sideForms();
   fill("results-controls", forms.length > 1 ? choice("side", "side by side", forms.map((one) => one.label),
     forms.indexOf(form), (at) => change({ side: forms[at].metric })) : null);
   drawEachResult();
   if (!form) {
     absent("results", "The results have no number in common.");
-    for (const id of ["results-numbers", "results-said"]) fill(id);
+    withoutNumbers("results");
+    fill("results-said");
     return;
   }
   const called = new Map(results.flatMap((one) => one.policies.map((other) => [other.name, other.called])));
   const cell = (result, name) => {
     const number = result.policies.findIndex((one) => one.name === name);
-    const values = held(result, form.metric);
+    const values = metricOf(result, form.metric);
     return number < 0 || !values || values.estimate[number] === null ? null
       : { value: values.estimate[number], low: values.low[number], high: values.high[number] };
   };

@@ -57,6 +57,7 @@ function drawCaptured(room, numbers, measured) {
     fill("captured-said", room.baseline === null
       ? `No share of the headroom is known: the result has no baseline to measure it from (--baseline).` : "");
     absent("captured", room.baseline === null || numbers.length ? "" : "No policy passes the filters.");
+    withoutNumbers("captured");
     return;
   }
   const base = policy(room.baseline).called;
@@ -72,21 +73,27 @@ function drawCaptured(room, numbers, measured) {
   const description = `Headroom captured by ${counted(rows.length, "policy", "policies")}, from ${base} to ${oracle}`;
   draw("captured", "captured", { description, called: rows.map((one) => one.name) },
     { rows, ends: [{ end: 0 }, { end: 100 }] });
+  numbersBelow("captured-numbers", ["policy", "of headroom %"], rows.map((one) => [one.name, one.said]));
+}
+
+// The pools that have curves, and the chosen one.
+function curvePools() {
+  const pools = [...new Set((current().curves ?? []).map((row) => row.pool))];
+  return { pools, pool: pools.includes(state.pool) ? state.pool : pools[0] };
 }
 
 function drawCurves() {
   const { curves } = current();
   showPart("curves-section", Boolean(curves && curves.length));
   if (!curves || !curves.length) return;
-  const pools = [...new Set(curves.map((row) => row.pool))];
-  const at = Math.max(pools.indexOf(state.pool), 0);
-  fill("curves-controls", pools.length > 1 ? choice("pool", "pool", pools, at, (to) => change({ pool: pools[to] })) : null);
-  const rows = curves.filter((row) => row.pool === pools[at]).map((row) => ({
+  const { pools, pool } = curvePools();
+  fill("curves-controls", pools.length > 1 ? choice("pool", "pool", pools, pools.indexOf(pool), (to) => change({ pool: pools[to] })) : null);
+  const rows = curves.filter((row) => row.pool === pool).map((row) => ({
     series: row.series, k: row.k, estimate: 100 * row.estimate, low: row.low === null ? null : 100 * row.low,
     high: row.high === null ? null : 100 * row.high, said: withLimits(PERCENT, row.estimate, row.low, row.high),
   }));
   const ticks = [...new Set(rows.map((row) => row.k))].sort((one, other) => one - other);
-  const description = `Curves over the number of traces of the pool ${pools[at]}`;
+  const description = `Curves over the number of traces of the pool ${pool}`;
   draw("curves", "curves", { ticks, series: [...new Set(rows.map((row) => row.series))], description }, { lines: rows });
   numbersBelow("curves-numbers", ["series", "k", "%"], rows.map((row) => [row.series, row.k, row.said]));
 }

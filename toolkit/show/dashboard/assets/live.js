@@ -69,15 +69,10 @@ function drawFailures(state) {
 
 function spanOf(row) {
   if (row.low === null) return null;
-  const drawn = (name, attributes) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    return made;
-  };
-  const picture = drawn("svg", { viewBox: "0 0 100 8", class: "span", "aria-hidden": "true", preserveAspectRatio: "none" });
-  picture.append(drawn("line", { x1: 0, x2: 100, y1: 7.5, y2: 7.5, "stroke-width": 0.5 }),
-    drawn("rect", { x: 100 * row.low, width: 100 * (row.high - row.low), y: 2, height: 3 }),
-    drawn("circle", { cx: 100 * row.accuracy, cy: 3.5, r: 1.5 }));
+  const picture = drawing("svg", { viewBox: "0 0 100 8", class: "span", "aria-hidden": "true", preserveAspectRatio: "none" });
+  picture.append(drawing("line", { x1: 0, x2: 100, y1: 7.5, y2: 7.5, "stroke-width": 0.5 }),
+    drawing("rect", { x: 100 * row.low, width: 100 * (row.high - row.low), y: 2, height: 3 }),
+    drawing("circle", { cx: 100 * row.accuracy, cy: 3.5, r: 1.5 }));
   return picture;
 }
 

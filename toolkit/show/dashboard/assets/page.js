@@ -41,7 +41,7 @@ function heardWidth() {
   });
 }
 
-const PRINTED = ["left-out", "forest-numbers", "changes-numbers", "headroom-numbers", "curves-numbers", "results-numbers", "against-numbers", "against-changes-numbers"];
+const PRINTED = ["left-out", "forest-numbers", "changes-numbers", "headroom-numbers", "captured-numbers", "curves-numbers", "results-numbers", "against-numbers", "against-changes-numbers"];
 
 // On paper nothing opens: what is closed is open there, and closed again after.
 function heardPaper() {

@@ -10,7 +10,7 @@ function rowsAt(table, example) {
 
 async function drawExample(data, example) {
   if (example < 0) {
-    fill("example", state.example ? element("p", { class: "quiet" }, "This example is not among those of the page.") : element("p", { class: "quiet" }, "Choose an example of the list."));
+    fill("example", element("p", { class: "quiet" }, state.example ? `${state.example} is not among the examples of this result that are here.` : "Choose an example of the list."));
     return;
   }
   const word = (code) => (code < 0 ? "no answer" : data.words[code]);

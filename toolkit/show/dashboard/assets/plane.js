@@ -132,7 +132,8 @@ function drawPlane() {
   const [quality, cost] = [metric(found.metric), chosenCost()];
   if (!quality || !cost) {
     absent("plane", `There is no picture: ${found.noFront || "no policy has a value of both"}.`);
-    for (const id of ["plane-numbers", "plane-key"]) fill(id);
+    withoutNumbers("plane");
+    fill("plane-key");
     return;
   }
   const policies = found.policies.map((_, number) => pointOf(number, quality, cost))

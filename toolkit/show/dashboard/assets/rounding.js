@@ -1,4 +1,4 @@
-// The one rounding of numbers, and how they are written, for every page.
+// What every page has: the one rounding of numbers, how they are written, and the elements of small pictures.
 
 const formats = new Map();  // to make one takes as long as to write a hundred numbers
 
@@ -14,4 +14,10 @@ function rounded(size, decimals) {
   const [digits, power] = size.toExponential(11).split("e");
   const shifted = Math.round(Number(`${digits}e${Number(power) + decimals}`));
   return Number(`${shifted}e${-decimals}`);
+}
+
+function drawing(tag, attributes) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  return made;
 }

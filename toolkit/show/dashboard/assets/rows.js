@@ -80,7 +80,8 @@ function roundBlocks(data, example, numbers) {
     });
     const question = text(known.question[first]);
     const title = `${known.pools[known.pool[first]]}, hop ${known.hop[first]}${question ? `: ${question}` : ""}`;
-    const block = { ends, steps: mine.map((_, at) => ({ step: at + 1 })), called: [...called.values()], clusters, rewards, kind: "rounds", draw: drawRounds };
+    const block = { ends, steps: mine.map((_, at) => ({ step: at + 1 })), called: [...called.values()], clusters, rewards, kind: "rounds", draw: drawRounds,
+      slice: known.pools[known.pool[first]], hop: known.hop[first] };
     for (const one of ends) one.said = one.said.replace(/;$/, "");
     return [blockOf("rounds", title, ["clusters", "stops"],
       "First, how many of each round's answers are in each cluster, whose number is in brackets. Then, above each round that a policy read, the clusters of its frontier "
@@ -158,7 +159,7 @@ function checkBlocks(data, example, numbers) {
         acted: acts ? `at word ${word}` : "nowhere", brief: `${acts ? `word ${word}` : "never"} ${sign(outcome(data, "correct", one.number, example), data)[0]}`, said: acts ? `at word ${word}: ${said}` : said };
     });
     const block = {
-      ends, steps: Array.from({ length }, (_, word) => ({ step: word + 1 })), claims, checks, seen, length, kind: "checks", draw: drawChecks, question: null,
+      ends, steps: Array.from({ length }, (_, word) => ({ step: word + 1 })), claims, checks, seen, length, kind: "checks", draw: drawChecks, question: null, slice: known.pools[known.pool[mine[0]]],
       moments: [...checks.map((one) => one.step), ...ends.map((one) => one.step), length],
       names: claims.map((claim) => { const one = checks.find((check) => check.claim === claim); return `${claim}${one.text ? `: ${one.text}` : ""}`; }),
     };

@@ -6,7 +6,7 @@ const state = {
   only: "all", sweeps: {}, example: null, show: "all", group: "", seek: "", slid: null, pool: "", side: null,
   mine: null, theirs: null, turned: "all", between: null, arrived: false, others: false, settings: "", open: [], width: window.innerWidth,
 };
-const OF_ONE_RESULT = { cost: null, baseline: null, sort: null, example: null, group: "", slid: null, columns: null, open: [] };
+const OF_ONE_RESULT = { cost: null, baseline: null, sort: null, group: "", slid: null, columns: null, open: [] };
 const watchers = [];
 const watch = (keys, draw) => watchers.push({ keys, draw });
 const current = () => results[state.result];
@@ -18,7 +18,7 @@ const incomplete = () => results.some((one) => one.policies.includes(null));
 
 async function readRest() {
   for (const [at, result] of results.entries()) {
-    const { rest, outcomes } = await unpack(`rest-${at}`);
+    const [rest, outcomes] = await Promise.all([unpack(`rest-${at}`), unpack(`outcomes-${at}`)]);
     result.outcomes = outcomes;
     if (!rest) continue;
     const { rows, ...parts } = rest;
@@ -69,6 +69,9 @@ function writeAddress() {
   for (const [name, at] of Object.entries(FACED)) {
     if (state[name] !== null) parts.push(`${name}=${encodeURIComponent(results[at].policies[state[name]].name)}`);
   }
+  if (state.between) {
+    parts.push(`between=${state.between.map((one, at) => encodeURIComponent(results[at].policies[one].name)).join(",")}`);
+  }
   if (state.picked.length) {
     parts.push(`policies=${state.picked.map((one) => encodeURIComponent(policy(one).name)).join(",")}`);
   }
@@ -88,16 +91,15 @@ function readAddress() {
   const numbered = (name) => names.indexOf(plain(name));
   const found = (told.policies || "").split(",").map(numbered).filter((one) => one >= 0);
   const base = told.baseline === undefined ? -1 : numbered(told.baseline);
-  const faced = Object.entries(FACED).map(([name, at]) => {
-    const number = told[name] === undefined || !results[at] ? -1 : results[at].policies.findIndex((one) => one.name === plain(told[name]));
-    return [name, number < 0 ? null : number];
-  });
+  const numberIn = (at, name) => (name === undefined || !results[at] ? -1 : results[at].policies.findIndex((one) => one.name === plain(name)));
+  const faced = Object.entries(FACED).map(([name, at]) => [name, numberIn(at, told[name]) < 0 ? null : numberIn(at, told[name])]);
+  const two = (told.between || "").split(",").map((name, at) => numberIn(at, name));
   const rest = Object.entries(ADDRESSED).map(([name, key]) => [key, plain(told[name] || "")]);
   const part = { ...Object.fromEntries([...rest, ...faced]), result, picked: found, baseline: base < 0 ? null : base };
   const known = (choices, name) => (Object.hasOwn(choices, name) ? name : "all");
   change({
     ...part, cost: part.cost || null, example: part.example || null, arrived: part.example !== "",
-    show: known(SHOWN, part.show), only: known(ONLY, part.only), turned: known(TURNED, part.turned), between: null,
+    show: known(SHOWN, part.show), only: known(ONLY, part.only), turned: known(TURNED, part.turned), between: two.length === 2 && !two.includes(-1) ? two : null,
     settings: part.settings === "apart" ? "apart" : "",
   });
 }

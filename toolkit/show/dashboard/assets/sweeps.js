@@ -70,7 +70,8 @@ function drawSweeps() {
     });
     return element("article", { class: "sweep", "data-sweep": sweep.name },
       element("h3", null, sweep.name), ...sliders,
-      element("p", { id: `sweep-${at}-said`, role: "status" }), element("div", { id: `sweep-${at}`, class: "chart" }));
+      element("p", { id: `sweep-${at}-said`, role: "status" }), element("div", { id: `sweep-${at}`, class: "chart" }),
+      element("details", { id: `sweep-${at}-numbers`, class: "numbers" }));
   }));
   sweeps.forEach((_, at) => drawSweep(at));
 }
@@ -115,6 +116,7 @@ function drawSweep(at) {
   const places = placesOf(key.values, place(`sweep-${at}`).clientWidth);
   draw(`sweep-${at}`, "sweep", { ...places, key: key.key, quality: quality.label, description },
     { line: ordered(key.values) ? rows : [], settings: rows, here: [row(setting)] });
+  numbersBelow(`sweep-${at}-numbers`, [key.key, quality.label], rows.map((one) => [one.tip[key.key], one.tip[quality.label]]));
 }
 
 // Only settings that are numbers have something between them that a line may hint at.

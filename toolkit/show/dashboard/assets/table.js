@@ -70,12 +70,6 @@ function curveOf(at, form, cost) {
   return svg;
 }
 
-function drawing(tag, given) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(given)) made.setAttribute(name, value);
-  return made;
-}
-
 // What opens the other settings of a row's sweep.
 function othersOf(row, form, cost) {
   if (!row.others) return [];
