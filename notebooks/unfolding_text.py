@@ -49,10 +49,16 @@ report.figures["figure_1"]
 # ## Claim by claim, or the whole text?
 #
 # The simplest rule acts at the first refutation and listens to the end. Beside it stand a verdict on the whole text,
-# one after each sentence, and the same system whose extractor replies once.
+# and one after each sentence.
 
 # %%
 report.tables["table_7"]
+
+# %% [markdown]
+# The same system whose extractor replies once, without revisions, and without further rounds:
+
+# %%
+report.tables["table_3"]
 
 # %%
 Markdown(sentences(report, "is DIVER more accurate", "does DIVER refute", "does extracting", "do further rounds make"))

@@ -357,7 +357,7 @@ def test_errors_beside_those_of_the_paper(tmp_path: Path) -> None:
     table = {
         kind: row for (_, kind), row in cells(report(log, published="feverous"), "table_6", "pool", "kind").items()
     }
-    counts = {kind: (row["errors"], row["wrong"], row["share"]) for kind, row in table.items() if row["errors"]}
+    counts = {kind: (row["errors"], row["wrong"], at(row["share"])) for kind, row in table.items() if row["errors"]}
     assert counts == {"missed claim": (1, 1, 50), "spurious refutation": (2, 1, 50), "all": (3, 2, 100)}
     row = table["spurious refutation"]
     assert (row["published"], row["published_bidev"], row["published_gap"]) == (46, 12, 34)

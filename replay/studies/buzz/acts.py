@@ -136,6 +136,16 @@ def contrast(values: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarr
     return out
 
 
+def ratio_values(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Returns values (E,) whose mean is the sum of `part` over that of `whole` (E,), and whose spread is that of this
+    ratio: its linearisation. All NaN where the whole is 0.
+    """
+    if not whole.any():
+        return np.full(len(whole), np.nan)
+    ratio = part.sum() / whole.sum()
+    return ratio + (part - ratio * whole) * len(whole) / whole.sum()
+
+
 def errors_by_deviation(acts: Acts, texts: Texts, limits: tuple[float, ...]) -> Iterator[tuple[float, np.ndarray]]:
     """Yields, for each limit on Δ, whether the error of each text with one (E,) was found at most so late."""
     known = acts.replayed & (texts.error == 1) & ~np.isnan(texts.deviation(texts.first))

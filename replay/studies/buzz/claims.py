@@ -14,7 +14,7 @@ import polars as pl
 
 from replay.studies.buzz.acts import Acts, Texts
 from toolkit.log import Log, collect
-from toolkit.stats import Interval, Settings, auc_intervals, unit_numbers
+from toolkit.stats import Interval, Settings, auc_intervals, interval, unit_numbers
 from toolkit.stats.curves.calibration import ClusteredCalibration, clustered_calibration
 
 MISSED, RETRIEVAL, UNSUPPORTED = "missed claim", "failed retrieval", "unsupported confidence"
@@ -106,9 +106,11 @@ class Claims:
             )
 
     @property
-    def count_by_text(self) -> float:
-        """The claims of a text, on average."""
-        return len(self.frame) / max(1, len(self.texts.frame))
+    def count_by_text(self) -> np.ndarray:
+        """How many claims each text with an error has (E,), NaN where it is not logged whether they name it."""
+        counts = self.frame.group_by("example_id").len("claims")
+        joined = self.texts.frame.select("example_id").join(counts, on="example_id", how="left", maintain_order="left")
+        return np.where(self.looked, joined["claims"].fill_null(0).to_numpy(), np.nan)
 
 
 def read_claims(log: Log, pool: str, texts: Texts, rows_of: pl.Expr = EVERY_ROW) -> Claims:
@@ -138,40 +140,48 @@ ALL_VERDICTS, REFUTATIONS = "all verdicts", "refutations"
 
 def judged_verdicts(claims: Claims) -> pl.DataFrame:
     """Returns the decided claims with a confidence and whether their verdict is `right`: by their own label, else, of
-    refutations, by whether they name the error.
+    refutations, by whether they name the error; null where neither is logged.
     """
     verdict, gold = pl.col("verdict"), pl.col("gold_verdict")
     by_match = pl.when(verdict == "refuted").then(pl.col("matches_error"))
     right = pl.coalesce(verdict == gold, by_match)
     frame = claims.frame.filter(verdict.is_in(DECIDED) & pl.col("confidence").is_not_null())
-    return frame.with_columns(right=right).drop_nulls("right")
+    return frame.with_columns(right=right)
 
 
 @dataclass(frozen=True)
 class ConfidenceQuality:
-    """How well confidences say whether verdicts are right: their `calibration`, and how well they rank right ones above
-    wrong ones (`auc`).
+    """How well confidences say whether verdicts are right: their `calibration`, how well they rank right ones above
+    wrong ones (`auc`), how often verdicts are right (`rate`) and how sure they are (`score`), and how many are decided
+    with a confidence, judged or not.
     """
 
     calibration: ClusteredCalibration
     auc: Interval
+    rate: Interval
+    score: Interval
+    decided: int
 
 
 def confidence_qualities(claims: Claims, settings: Settings) -> Iterator[tuple[str, ConfidenceQuality]]:
     """Yields how well confidences say whether verdicts are right, of all verdicts and of refutations alone; of these
-    only, where no other is judged. Claims of a text are drawn together.
+    only, where some decided claim is not judged or no other is decided: those that are judged would be selected. Claims
+    of a text are drawn together.
     """
-    judged = judged_verdicts(claims)
-    refutations = judged.filter(pl.col("verdict") == "refuted")
-    every = judged if len(refutations) < len(judged) else judged.clear()
-    for name, rows in ((ALL_VERDICTS, every), (REFUTATIONS, refutations)):
+    decided = judged_verdicts(claims)
+    refutations = decided.filter(pl.col("verdict") == "refuted")
+    is_whole = not decided["right"].has_nulls() and len(refutations) < len(decided)
+    for name, every in ((ALL_VERDICTS, decided if is_whole else decided.clear()), (REFUTATIONS, refutations)):
+        rows = every.drop_nulls("right")
         units = claims.texts.frame.select("example_id", resampled=pl.Series(claims.texts.unit))
         joined = rows.join(units, on="example_id", maintain_order="left")
         if len(joined):
             score, right = joined["confidence"].to_numpy(), joined["right"].cast(pl.Float64).to_numpy()
             unit = unit_numbers(joined["resampled"].to_numpy())
             calibration = clustered_calibration(score, right, unit, settings=settings)
-            yield name, ConfidenceQuality(calibration, auc_intervals(score, right, unit, settings=settings).auc)
+            auc = auc_intervals(score, right, unit, settings=settings).auc
+            rate, sure = (interval(column, cluster=unit, settings=settings) for column in (right, score))
+            yield name, ConfidenceQuality(calibration, auc, rate, sure, len(every))
 
 
 def same_claims(one: Claims, other: Claims) -> pl.DataFrame:

@@ -11,7 +11,13 @@ from replay.studies.buzz.acts import Acts, accuracy_by_deviation, errors_by_devi
 from replay.studies.buzz.cases import RULES
 from replay.studies.buzz.claims import PARTS, TIMING, mean_by_text, same_claims
 from replay.studies.buzz.people import wins_of
-from replay.studies.buzz.published import published_cost, published_people, published_timing
+from replay.studies.buzz.published import (
+    UNFOLDING_TEXTS,
+    fitting_counts,
+    published_cost,
+    published_people,
+    published_timing,
+)
 from replay.studies.buzz.study import BEST, BuzzStudy, Variant
 from replay.studies.buzz.tables import (
     ACCURACY,
@@ -43,6 +49,7 @@ from replay.studies.kit.sheet import (
     words,
 )
 from toolkit.show import IntervalCell, Number, TableColumn
+from toolkit.stats import Settings, unit_numbers
 from toolkit.stats.limits.intervals import quantile_limits
 
 SHARES = (
@@ -58,6 +65,8 @@ COSTS = (
 )  # fmt: skip
 """Costs of a text, by outcome column."""
 _KNOWN = ("within_20", "within_40")
+_DRAWN = 200
+"""Resamples that are drawn at a time."""
 
 
 # ---- when ----
@@ -70,12 +79,29 @@ def timed_methods(study: BuzzStudy) -> list[Variant]:
 
 
 def _median_cell(study: BuzzStudy, acts: Acts) -> IntervalCell:
-    """The median Δ in percent, with limits by the order of its values where texts are independent."""
-    ordered, unit = np.sort(100 * acts.deviation[acts.timed]), study.texts.unit
-    limits: tuple[float | None, float | None] = (None, None)
+    """The median Δ in percent, with limits by the order of its values where texts are independent, else from resamples
+    of their clusters.
+    """
+    values, unit, settings = 100 * acts.deviation[acts.timed], study.texts.unit, study.setting.settings
     if len(np.unique(unit)) == len(unit):
-        limits = quantile_limits(ordered, 0.5, study.setting.settings.level)
-    return IntervalCell(float(np.median(ordered)), *limits)
+        limits = quantile_limits(np.sort(values), 0.5, settings.level)
+    else:
+        limits = _limits_by_clusters(values, unit_numbers(unit[acts.timed]), settings)
+    return IntervalCell(float(np.median(values)), *limits)
+
+
+def _limits_by_clusters(values: np.ndarray, unit: np.ndarray, settings: Settings) -> tuple[float | None, float | None]:
+    """The percentile limits of the median of values (N,) whose clusters `unit` (N,), numbered from 0, are drawn."""
+    order, clusters = np.argsort(values, kind="stable"), int(unit.max()) + 1
+    if clusters < 2:
+        return None, None
+    rng, medians = np.random.default_rng(settings.seed), []
+    for first in range(0, settings.resamples, _DRAWN):
+        count = min(_DRAWN, settings.resamples - first)
+        weights = rng.multinomial(clusters, np.full(clusters, 1 / clusters), count)[:, unit[order]].cumsum(axis=1)
+        medians.append(values[order][(2 * weights >= weights[:, -1:]).argmax(axis=1)])
+    low, high = np.quantile(np.concatenate(medians), ((1 - settings.level) / 2, (1 + settings.level) / 2))
+    return float(low), float(high)
 
 
 def _timing_rows(study: BuzzStudy) -> Iterator[Row]:
@@ -113,7 +139,9 @@ TIMING_TABLE = Sheet[BuzzStudy](
      "are of the found errors with a known Δ; differences of the texts on which both found it, at once for all rows. "
      "Verdicts on texts name no claim: any act on a text with an error counts, also one for a wrong reason, and their "
      "difference is to the system's acts counted so. "
-     "The paper does not give its denominator: 61, 122, 141 and 183 right answers fit both of its shares.",
+     f"The paper does not give its denominator: of its {UNFOLDING_TEXTS} texts {', '.join(fitting_counts())} right "
+     "answers fit both of its shares. Nor does it say whether an act long before the error can be seen is within them: "
+     "its numbers stand beside |Δ|, and may be of Δ.",
      acting_notes, BuzzStudy.unnamed_lines),
     DATASET, optional=True,
 )  # fmt: skip
@@ -236,7 +264,7 @@ def _frontier_rows(study: BuzzStudy) -> Iterator[Row]:
 _ACTING = (
     intervals("found %", "found", 1), intervals("false alarms %", "false_alarm", 1), ACCURACY,
     intervals("mean Δ %", "deviation", 1, signed=True), intervals("|Δ| ≤ 20 %, %", "within_20", 1, drop=1),
-    numbers("calls", "calls", 1, drop=1),
+    intervals("calls", "calls", 1, drop=1),
 )  # fmt: skip
 FRONTIER = Sheet[BuzzStudy](
     "frontier", "Errors found against false alarms", ("setting", "value"),
@@ -279,14 +307,16 @@ CLOCK = Sheet[BuzzStudy](
 CALIBRATION = Sheet[BuzzStudy](
     "calibration", "Whether confidences tell how often verdicts are right", ("verdicts",),
     (numbers("claims", "claims", 0, value=lambda one: one.calibration.n),
-     numbers("right %", "rate", 1, value=lambda one: 100 * one.calibration.rate),
-     numbers("mean confidence %", "score", 1, value=lambda one: 100 * one.calibration.score),
+     numbers("decided", "decided", 0, value=lambda one: one.decided),
+     intervals("right %", "rate", 1, value=lambda one: interval_cell(one.rate, 100)),
+     intervals("mean confidence %", "score", 1, value=lambda one: interval_cell(one.score, 100)),
      intervals("AUC %", "auc", 1, value=lambda one: interval_cell(one.auc, 100)),
      intervals("Brier", "brier", 3, value=lambda one: interval_cell(one.calibration.brier)),
      intervals("calibration error", "ece", 3, value=lambda one: interval_cell(one.calibration.ece))),
     lambda study: (Row((name,), one) for name, one in study.confidences),
-    ("Of decided claims: a verdict is right by the claim's own label, a refutation else by whether the claim names the "
-     "error. Intervals by text, each by itself. Refutations are selected by their verdict: confidences that are right "
+    ("Of claims decided with a confidence (`decided`) that are judged: a verdict is right by the claim's own label, a "
+     "refutation else by whether the claim names the error. All verdicts stand here where each of them is judged. "
+     "Intervals by text, each by itself. Refutations are selected by their verdict: confidences that are right "
      "of all verdicts need not be right of these, so the question is asked of all.",),
     DATASET, optional=True,
 )  # fmt: skip

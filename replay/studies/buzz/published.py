@@ -6,6 +6,7 @@ macro-F1. Losses that its text gives for table 3 are not the table's differences
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from replay.studies.buzz.systems import DIRECT, DIVER, NO_FILTER, ONE_SHOT
@@ -20,6 +21,10 @@ SCORED = "AVeriTeC"
 """The data set whose published score is of evidence and verdict together, which no replay of verdicts gives."""
 _PREFIX = {"AVeriTeC": "averitec", "LIAR": "liar", "FEVEROUS": "feverous"}
 _BACKBONES = (("gpt-4o-mini", "4o_mini"), ("gpt-3.5", "3_5_turbo"))
+_PAPERS = {"4o_mini": "GPT-4o mini, published", "3_5_turbo": "GPT-3.5-turbo, published"}
+"""What rows of the paper's backbones are called that no row here is of."""
+Heads = tuple[str, ...]
+"""The first cells of a row."""
 _VARIANTS = {
     DIVER: "full", ONE_SHOT: "without iterative extraction", NO_FILTER: "without filter and recommendation",
     "no revision": "without revision",
@@ -50,6 +55,45 @@ def published_method(dataset: str | None, method: str, backbone: str) -> Publish
     """Returns the published macro-F1 or score of a method under a backbone (table 1); empty where there is none."""
     key = _backbone_key(backbone)
     return {} if dataset is None or key is None else _cells(_row("1", "method", method), dataset, key)
+
+
+def unlisted_methods(dataset: str | None, listed: Collection[Heads]) -> Iterator[tuple[Heads, PublishedRow]]:
+    """Yields backbone, method and cells of the rows of table 1 that are not listed as (backbone, method) here."""
+    for key, name in _PAPERS.items():
+        known = {method for backbone, method in listed if _backbone_key(backbone) == key}
+        for row in WORK.rows("1"):
+            cells = _cells(row, dataset or "-", key)
+            if cells and row["method"] not in known:
+                yield (name, str(row["method"])), cells
+
+
+def unlisted_extractors(dataset: str | None, listed: Collection[Heads]) -> Iterator[tuple[Heads, PublishedRow]]:
+    """Yields backbone, extractor and cells of the rows of table 4 that are not listed as (backbone, extractor) here."""
+    for key, name in _PAPERS.items():
+        known = {method for backbone, method in listed if _backbone_key(backbone) == key}
+        for method in (ONE_SHOT, DIVER):
+            cells = published_coverage(dataset, method, name.lower().replace(" ", "-"))
+            if cells and method not in known:
+                yield (name, method), cells
+
+
+def unlisted_hops(dataset: str | None, listed: Collection[Heads]) -> Iterator[tuple[Heads, PublishedRow]]:
+    """Yields method, hops and cells of the rows of table 5 that are not listed as (method, hops) here."""
+    for row in WORK.rows("5"):
+        for hops in ("3", "4"):
+            heads = (str(row["method"]), hops)
+            cells = published_hops(dataset, *heads)
+            if cells and heads not in listed:
+                yield heads, cells
+
+
+def unlisted_unfolding(dataset: str | None, listed: Collection[str]) -> Iterator[tuple[Heads, PublishedRow]]:
+    """Yields method and cells of the rows of table 7 of whose method no row here is."""
+    for row in WORK.rows("7"):
+        method = {"Vanilla GPT-4o": DIRECT}.get(row["method"], str(row["method"]))
+        cells = published_unfolding(dataset, method)
+        if cells and method not in listed:
+            yield (f"{row['method']}, published",), cells
 
 
 def published_unfolding(dataset: str | None, method: str) -> PublishedRow:
@@ -108,6 +152,17 @@ def published_timing(dataset: str | None) -> PublishedRow:
     """Returns the published shares of right acts within 20 and 40 % of the text; empty but for UmActually."""
     rows = WORK.rows("buzz") if dataset == "UmActually" else ()
     return {f"within_{row['deviation_within_pct']}": row["share_of_correct_pct"] for row in rows}
+
+
+UNFOLDING_TEXTS = int(WORK.number_in_text("Paragraphs of UmActually"))
+"""The texts of the paper's data set of unfolding texts."""
+
+
+def fitting_counts() -> list[str]:
+    """Returns how many right answers of the paper's texts have both of its shares of near acts, rounded as it does."""
+    shares = [row["share_of_correct_pct"] for row in WORK.rows("buzz")]
+    counts = range(1, UNFOLDING_TEXTS + 1)
+    return [f"{n}" for n in counts if all(round(100 * round(share * n / 100) / n, 1) == share for share in shares)]
 
 
 def published_people(dataset: str | None, season: str) -> PublishedRow:

@@ -23,7 +23,14 @@ from replay.kinds.buzz import CLOSE, BestBuzz, Buzz
 from replay.policies.base import Policy
 from replay.studies.buzz.acts import Acts, Texts, acts_of
 from replay.studies.buzz.cases import IllustrativeCases, choose_cases
-from replay.studies.buzz.claims import EVERY_ROW, Claims, ConfidenceQuality, confidence_qualities, read_claims
+from replay.studies.buzz.claims import (
+    ALL_VERDICTS,
+    EVERY_ROW,
+    Claims,
+    ConfidenceQuality,
+    confidence_qualities,
+    read_claims,
+)
 from replay.studies.buzz.people import People, read_people
 from replay.studies.buzz.published import WORK, published_fixed
 from replay.studies.buzz.systems import DIRECT, WITHOUT_PART, System, Systems, policy_of, read_systems, scored_pools
@@ -68,7 +75,7 @@ SEASON = "season"
 """The column of examples that groups of people are told apart by, where the log has it."""
 ON_DEV = " on dev"
 """The end of the names of runs on dev."""
-DEV_RESAMPLES = 200
+DEV_RESAMPLES = 1_000
 """Resamples of what is only chosen on dev."""
 
 
@@ -566,6 +573,8 @@ class BuzzStudy:
                 yield f"no `matches_error`: any act on a text with an error finds it; {without}"
             if not self.has_confidences:
                 yield "no `confidence`: the frontier has no thresholds, `calibration` is left out"
+            if self.has_confidences and ALL_VERDICTS not in dict(self.confidences):
+                yield "not every decided claim with a confidence has a label: `calibration` is not of all verdicts"
             if not claims.frame["claim_text"].is_not_null().any():
                 yield "no `claim_text`: `agreement` has no same claims, and figure 1 does not say what claims are"
         if len(self.variants) < 2:

@@ -137,21 +137,21 @@ def _system(pool: str, methods: Mapping[str, str], checks: bool) -> System:
 
 def _models(log: Log) -> dict[str, str]:
     """The model of each pool that the manifest or the traces tell."""
-    models = dict(_recorded_models(None if log.manifest is None else log.manifest.source))
+    records = dict(_pool_records(None if log.manifest is None else log.manifest.source))
+    models = {pool: str(one["model"]) for pool, one in records.items() if isinstance(one.get("model"), str)}
     if log.has("traces"):
         rows = log.scan("traces", ["pool", "model"]).drop_nulls().unique()
         models |= dict(collect(rows, log).unique("pool", keep="none").iter_rows())
     return models
 
 
-def _recorded_models(source: Any) -> Iterator[tuple[str, str]]:
+def _pool_records(source: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The records of pools in a manifest's source, and in those of the logs that it was joined of."""
     if not isinstance(source, Mapping):
         return
     for part in source.get("joined") or ():
-        yield from _recorded_models(part.get("source"))
-    for pool, record in (source.get("pools") or {}).items():
-        if isinstance(record, Mapping) and isinstance(record.get("model"), str):
-            yield pool, record["model"]
+        yield from _pool_records(part.get("source"))
+    yield from ((pool, one) for pool, one in (source.get("pools") or {}).items() if isinstance(one, Mapping))
 
 
 def _with_backbones(systems: Sequence[System], models: Mapping[str, str]) -> list[System]:
@@ -208,7 +208,6 @@ def scored_pools(log: Log) -> frozenset[str]:
 
 def match_rules(log: Log) -> dict[str, str]:
     """Returns the rule by which a pool's claims were compared with the error, where the manifest tells it."""
-    source = None if log.manifest is None else log.manifest.source
-    records = source.get("pools") if isinstance(source, Mapping) else None
-    settings = {pool: one.get("sampling") for pool, one in (records or {}).items() if isinstance(one, Mapping)}
+    records = dict(_pool_records(None if log.manifest is None else log.manifest.source))
+    settings = {pool: one.get("sampling") for pool, one in records.items()}
     return {pool: str(one["match"]) for pool, one in settings.items() if isinstance(one, Mapping) and "match" in one}

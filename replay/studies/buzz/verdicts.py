@@ -205,7 +205,7 @@ def _on_rules(study: BuzzStudy) -> Iterator[Finding]:
     }  # fmt: skip
     yield finding_on_any(
         "are confidences off by more than luck", errors, "calibration error of {}",
-        "it needs confidences from 0 to 1 of supported and refuted claims with a label",
+        "it needs confidences from 0 to 1, and a label of every supported and refuted claim with one",
     )  # fmt: skip
 
 
@@ -257,8 +257,9 @@ def timed_pairs(names: Sequence[str], study: BuzzStudy) -> dict[str, tuple[Colum
 VERDICTS = findings_sheet(
     findings,
     ("Differences are in points. Limits hold at once for all that a question is asked of; those of a table, for all "
-     "its rows: the same difference may have others there. Beside verdicts on texts it is yes where all are above 0, "
-     "else where some are and none is below. A question with a margin: yes where the limits rule out a larger loss.",
+     "its rows (of a method in `by_deviation`): the same difference may have others there. Beside verdicts on texts it "
+     "is yes where all are above 0, else where some are and none is below. A question with a margin: yes where the "
+     "limits rule out a larger loss.",
      "Intervals are over texts, not over runs of the models: a log has one run."),
     "data set",
 )  # fmt: skip
