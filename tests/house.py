@@ -101,7 +101,7 @@ class House:
     def counts(self) -> dict[str, int]:
         """What `LIMITS` limits."""
         return {
-            "lines": sum(self.sources[name].count("\n") for name in self.modules),
+            "lines": 103_416sum(self.sources[name].count("\n") for name in self.modules),
             "modules": len(self.modules),
             "modules with one importer": len(self.single),
             "files in a folder": max(map(len, self.folders.values())),

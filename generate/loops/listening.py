@@ -47,7 +47,7 @@ _NEXT_QUERY = re.compile(r"^\W*(?:recommended )?next query\W*:\s*(.+)$", re.IGNO
 @dataclass(frozen=True)
 class _Claim:
     """A claim that is being checked. number: in the order of extraction; unit: of the sentence, None in a revision;
-    opening: what extracting it cost.
+    opening: what extracting it cost; repeated: what the extractor named again, in place of a claim.
     """
 
     number: int
@@ -56,14 +56,16 @@ class _Claim:
     position: int
     unit: Mapping[str, int | None]
     opening: tuple[Paid, ...] = ()
+    repeated: str = ""
 
     def log_row(self, number: int, verdict: str, paid: Sequence[Paid], **columns: Any) -> Row:
         """The claim's row of `checks`; its costs include the searches."""
         queries = sum(type(one) is Results for one in paid)
-        values = {"claim": self.number, "round": number, "stage": self.stage, "position": self.position,
-                  "verdict": verdict, "queries": queries, **self.unit}  # fmt: skip
+        text = self.text or self.repeated or None
+        values = {"claim": self.number, "claim_text": text, "round": number, "stage": self.stage,
+                  "position": self.position, "verdict": verdict, "queries": queries, **self.unit}  # fmt: skip
         unpaid = {} if paid else dict.fromkeys(_COSTS, 0)
-        return Row("checks", values | unpaid | {"claim_text": self.text or None} | columns, tuple(paid))
+        return Row("checks", values | unpaid | columns, tuple(paid))
 
 
 @dataclass
@@ -112,8 +114,9 @@ class Listening(Loop):
 
     sees: whether extractor and revisor are shown claims alone or with their verdicts. confidence: the probability of
     the first `token` of the checker's reply, or what the reply has `stated`. match: how a claim is compared with the
-    column `error` of examples: `equal` words, `entailment` by the model `meaning`, or what `match_prompt` answers;
-    nobody pays for it. A `sentence` that is a claim is compared with that of the word `gold_position`.
+    column `error` of examples: `equal` words, `entailment` of the error by the model `meaning`, or what `match_prompt`
+    answers (`match_engine`); nobody pays for it. A `sentence` that is a claim is compared with that of the word
+    `gold_position`.
     """
 
     search: str = setting()
@@ -137,6 +140,7 @@ class Listening(Loop):
     query_engine: str | None = setting(None)
     filter_engine: str | None = setting(None)
     check_engine: str | None = setting(None)
+    match_engine: str | None = setting(None, identity=False)  # a request to another one is refused by its digest
     positions: int = setting(MOST_POSITIONS, key=False, identity=False)  # of a text, at most
     words: int = setting(MOST_POSITIONS, key=False, identity=False)  # of a text, at most
 
@@ -170,8 +174,10 @@ class Listening(Loop):
             number = next(heard.numbers)
             whole = {"question": heard.text.text}
             paid = yield from self._ask(heard, str(self.revise_prompt), self.extract_engine, **whole)
-            new = heard.add_claims(claims_of(paid.text)[:1])
-            yield from self._check_all(heard, [_Claim(number, "".join(new), REVISION, length, {}, (paid,))])
+            listed = claims_of(paid.text)[:1]
+            new = heard.add_claims(listed)
+            claim = _Claim(number, "".join(new), REVISION, length, {}, (paid,), "".join(listed))
+            yield from self._check_all(heard, [claim])
             if not new:
                 return
 
@@ -192,15 +198,17 @@ class Listening(Loop):
             words = whole.sentence(place).split()
             unit = {"unit": place, "unit_words": len(words), "unit_entities": count_names(words)}
         claims = list[_Claim]()
-        for text, paid in (yield from self._extract_claims(heard, sentence)):
-            claims.append(_Claim(next(heard.numbers), text, STREAM, position, unit, paid))
+        for text, paid, repeated in (yield from self._extract_claims(heard, sentence)):
+            claims.append(_Claim(next(heard.numbers), text, STREAM, position, unit, paid, repeated))
         return claims
 
     def _extract_claims(self, heard: _HeardText, sentence: str) -> Steps:
-        """(claim, what naming it cost) in order; a last one of no words where the extractor named none."""
+        """(claim, what naming it cost, what was named again) in order; a last one of no words where the extractor named
+        none but, perhaps, one that it had named.
+        """
         if self.extract == SENTENCES:
-            return [*((claim, ()) for claim in heard.add_claims([sentence])), ("", ())]
-        claims: list[tuple[str, tuple[Paid, ...]]] = []
+            return [*((claim, (), "") for claim in heard.add_claims([sentence])), ("", (), "")]
+        claims: list[tuple[str, tuple[Paid, ...], str]] = []
         while self.claims is None or len(heard.claims) < self.claims:
             if self.claims is None and len(heard.claims) >= len(heard.text.words) + MORE_CLAIMS:
                 raise LimitError(
@@ -213,10 +221,11 @@ class Listening(Loop):
             further = [one for one in listed if one not in heard.claims] if self.one_shot else listed[:1]
             room = None if self.claims is None else self.claims - len(heard.claims)
             new = heard.add_claims(further[:room])
-            claims += [(one, () if place else (reply,)) for place, one in enumerate(new)]
+            claims += [(one, () if place else (reply,), "") for place, one in enumerate(new)]
             if self.one_shot or not new:
                 cut = self.one_shot and (len(new) < len(further) or reply.finish_reason == "length")
-                return claims if cut and new else [*claims, ("", () if new else (reply,))]
+                end = ("", (), "") if new else ("", (reply,), "".join(listed[:1]))
+                return claims if cut and new else [*claims, end]
         return claims
 
     def _ask(self, heard: _HeardText, file: str, engine: str | None, **fields: str) -> Steps:
@@ -262,6 +271,7 @@ class Listening(Loop):
                 paid.append(reply)
                 match = _NEXT_QUERY.search(reply.text)
                 following = "" if match is None else match[1].strip()
+                following = following if claims_of(following) and following.lower() != query.lower() else ""
                 passages = tuple(part for part in (_NEXT_QUERY.sub("", reply.text).strip(),) if part)
             evidence += [passage for passage in passages if passage not in evidence]
             prompt = heard.example.prompt(self.check_prompt, claim=claim.text, evidence="\n\n".join(evidence))
@@ -290,9 +300,10 @@ class Listening(Loop):
             mine, real = _forms([claim, error])
             return mine == real
         if self.match == PROMPT:
-            (reply,) = yield Ask(example.prompt(str(self.match_prompt), claim=claim), self.max_tokens)
+            prompt = example.prompt(str(self.match_prompt), claim=claim)
+            (reply,) = yield Ask(prompt, self.max_tokens, engine=self.match_engine)
             return bool(_YES.match(reply.text))
-        scores = yield Score(((claim, error), (error, claim)), str(self.meaning))
+        scores = yield Score(((claim, error),), str(self.meaning))
         return ENTAILS in scores.values
 
     @staticmethod

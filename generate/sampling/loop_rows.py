@@ -113,6 +113,6 @@ def pool_settings(step: LoopStep) -> dict[str, Any]:
     ordered = {ORDERED: True} if getattr(step.loop, "ordered", False) else {}
     explored = getattr(step.loop, "explore_record", None)
     explore = {} if explored is None else {"explore": explored}
-    names = ("sees", "match", "claims") if getattr(step.loop, "table", None) == "checks" else ()
+    names = ("sees", "match", "match_engine", "claims") if getattr(step.loop, "table", None) == "checks" else ()
     sees = {name: value for name in names if (value := getattr(step.loop, name, None)) is not None}
     return prefix | ordered | explore | sees | ({} if stopped is None else {STOPPED: dict(stopped)})

@@ -171,6 +171,7 @@ class Plain:
             inside = words[first : ends[unit]]
             of_unit = {"unit": unit, "unit_words": len(inside)} if every != "end" else {}
             batch: list[tuple[str, int]] = []
+            again = ""
             while True:
                 if self.keys["extract"] == "sentences":
                     sentence = " ".join(inside)
@@ -192,18 +193,19 @@ class Plain:
                 self.claims += new[:room]
                 if len(new) > room:
                     break
+                again = "" if new or not some else some[0]
                 if self.keys["one_shot"] or not new:
                     batch.append(("", 0 if new else 1))
                     break
             numbered = [(self.next(), claim, paid) for claim, paid in batch]
             for number, claim, paid in numbered:
-                self.check(number, claim, paid, "stream", place, of_unit)
+                self.check(number, claim, paid, "stream", place, of_unit, again)
         for _ in range(self.keys["revisions"] if words and "revise_prompt" in self.keys else 0):
             number = self.next()
             some = self.parsed(self.ask(f"Revise {self.text} | {self.shown()}"))[:1]
             claim = some[0] if some and some[0] not in self.claims else ""
             self.claims += [claim] if claim else []
-            self.check(number, claim, 1, "revision", len(words), {})
+            self.check(number, claim, 1, "revision", len(words), {}, "".join(some))
             if not claim:
                 break
         return self.rows
@@ -219,14 +221,15 @@ class Plain:
             return claim == self.error
         if self.keys["match"] == "prompt":
             return say(f"Match {claim} | {self.error}").text == "Yes."
-        both = _FUNCTIONS["meaning"]([(claim, self.error), (self.error, claim)])
-        return 1 in both
+        return _FUNCTIONS["meaning"]([(claim, self.error)]) == [1]
 
-    def check(self, number: int, claim: str, paid: int, stage: str, place: int, unit: dict[str, Any]) -> None:
+    def check(
+        self, number: int, claim: str, paid: int, stage: str, place: int, unit: dict[str, Any], again: str
+    ) -> None:  # fmt: skip
         base = {"claim": number, "stage": stage, "position": place, "unit": None, "unit_words": None} | unit
         if not claim:
-            self.rows.append(base | {"round": 0, "verdict": "none", "queries": 0, "calls": paid,
-                                     "claim_text": None, "matches_error": None, "confidence": None})  # fmt: skip
+            empty = {"round": 0, "verdict": "none", "queries": 0, "matches_error": None, "confidence": None}
+            self.rows.append(base | empty | {"calls": paid, "claim_text": again or None})
             self.verdicts[""] = "none"
             return
         query, seen, evidence = "", 0, list[str]()
@@ -246,8 +249,10 @@ class Plain:
             verdict = "not_enough"
             if said.startswith(("Incorrect", "Correct")):
                 verdict = "refuted" if said.startswith("I") else "supported"
-            stated = float(said.split("confidence: ")[1].rstrip(")"))
-            first = math.exp(self.last.token_logprobs[0])  # type: ignore[index]
+            stated: float | None = float(said.split("confidence: ")[1].rstrip(")"))
+            first: float | None = math.exp(self.last.token_logprobs[0])  # type: ignore[index]
+            if said.startswith("hm"):
+                first = stated = None
             self.rows.append(base | {
                 "round": number_of_round, "verdict": verdict, "queries": 1, "calls": calls + 1, "claim_text": claim,
                 "matches_error": self.matches(claim),
@@ -256,7 +261,7 @@ class Plain:
             self.verdicts[claim] = verdict
             if verdict != "not_enough":
                 break
-            if following:
+            if following and following != query:
                 query, seen = following, 0
 
 

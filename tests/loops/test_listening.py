@@ -13,17 +13,20 @@ import pytest
 
 import replay
 from generate.engines.base import Call, Completion
+from generate.loops.requests import Hear
 from generate.loops.unfolding import UnfoldingText, count_names
 from generate.loops.verdicts import claims_of, confidence_of, stated_confidence, verdict_of
-from generate.recipes.recipe import EngineSettings, load_recipe
+from generate.recipes.recipe import EngineSettings, Recipe, load_recipe
+from generate.sampling.context import PreparedExample
 from generate.sampling.live import LiveText, listen, listening_step
 from replay.kinds.buzz import Buzz
+from replay.policies.toml import load_policies
 from tests.errors import refuses
 from tests.loops.listening import Plain, Scripted, checks_of, go, say, write_listening
 from tests.loops.scripted import check_kills, run_scripted
 from thinkback.commands.listen import listen as command
 from toolkit.errors import ThinkbackError
-from toolkit.log import collect, validate_log
+from toolkit.log import Log, collect, validate_log
 
 FILES = {"query_prompt": "query.txt", "filter_prompt": "filter.txt", "revise_prompt": "revise.txt"}
 KEYS: dict[str, dict[str, Any]] = {
@@ -193,6 +196,13 @@ def test_a_text_of_ten_thousand_words_is_heard_sentence_by_sentence(tmp_path: Pa
     assert set(positions) == {*range(9, 10_000, 9), 10_000}
 
 
+def test_each_of_many_sentences_is_a_claim(tmp_path: Path) -> None:
+    text = " ".join(f"Ship {number} is gold." for number in range(400))
+    log = go(write_listening(tmp_path, 1, [text], max_rounds=1, extract="sentences"), tmp_path / "log")
+    claims = checks_of(log).filter(pl.col("verdict") != "none")
+    assert claims["position"].sort().to_list() == list(range(4, 1_601, 4))
+
+
 def test_a_text_without_words_is_partial(tmp_path: Path) -> None:
     log = go(write_listening(tmp_path, 1, [" ", *["The ship. Gold."] * 20]), tmp_path / "log")
     result = replay.run(log, [Buzz(name="buzz")], resamples=20)
@@ -234,31 +244,46 @@ def test_names_are_runs_of_words_with_capitals(words: str, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "verdict"),
+    ("verdict", "replies"),
     [
-        ("Correct", "supported"), ("Incorrect. No.", "refuted"), ("Not enough.", "not_enough"),
-        ("FALSE", "refuted"), ("", "not_enough"), ("uncorrected", "not_enough"),
+        ("supported", ("Correct", "**Correct**", "The evidence supports it.", "Not false.", "It isn't wrong")),
+        ("refuted", ("Incorrect. No.", "FALSE", "Not correct.", "The claim is not true", "The evidence refutes it",
+                     "Not entirely accurate", "The evidence contradicts the claim")),
+        ("not_enough", ("Not enough.", "", "uncorrected", "NOT SUPPORTED", "NOT_SUPPORTED", "Unsupported", "hm",
+                        "The claim is not supported by the evidence.", "Cannot be verified as true",
+                        "The evidence doesn't contradict it", "not enough, though correct",
+                        "Unclear whether that claim is true.", "Nobody knows if this is correct")),
     ],
 )  # fmt: skip
-def test_verdicts_of_replies(reply: str, verdict: str) -> None:
-    assert verdict_of(reply) == verdict
+def test_verdicts_of_replies(verdict: str, replies: tuple[str, ...]) -> None:
+    assert dict.fromkeys(replies, verdict) == {reply: verdict_of(reply) for reply in replies}
 
 
 @pytest.mark.parametrize(
-    ("reply", "value"),
-    [("Correct. Confidence: 0.8", 0.8), ("confidence is 85 %", 0.85), ("Confidence: 7", None), ("sure", None),
-     ("confidence .5", 0.5), ("Confidence: 1", 1.0)],
+    ("value", "replies"),
+    [
+        (0.8, ("Correct. Confidence: 0.8", "Confidence score: 0.8.", "confidence of 0.8", "**Confidence**: 80 percent",
+               "confidence is 80 %", "Confidence level: 80%")),
+        (0.01, ("Confidence: 1%",)), (0.1, ("Confidence: 10%",)),
+        (0.15, ("Confidence: 15 %",)), (1.0, ("Confidence: 100 %", "Confidence: 1", "Confidence: 1.0")),
+        (0.5, ("confidence .5",)), (0.005, ("Confidence: 0.5%",)), (0.9, ("Confidence: **0.9**",)),
+        (None, ("Confidence: 7", "Confidence: 12", "Confidence: 85", "Confidence: 1/10", "sure", "Confidence: 120 %")),
+    ],
 )  # fmt: skip
-def test_confidences_of_replies(reply: str, value: float | None) -> None:
-    assert stated_confidence(reply) == value
+def test_confidences_of_replies(value: float | None, replies: tuple[str, ...]) -> None:
+    assert {reply: stated_confidence(reply) for reply in replies} == dict.fromkeys(replies, pytest.approx(value))
 
 
-def test_the_confidence_of_a_reply_is_not_that_of_its_thoughts() -> None:
-    reply = say("Check")
-    assert confidence_of(reply, "token") == pytest.approx(math.exp(reply.token_logprobs[0]))  # type: ignore[index]
+def test_the_confidence_by_token_is_of_a_verdict_that_begins_the_reply() -> None:
+    reply = replace(say("Check"), text="Correct. Confidence: 0.25", token_logprobs=[-0.5, -1.0, -2.0])
+    assert confidence_of(reply, "token") == pytest.approx(math.exp(-0.5))
+    assert confidence_of(reply, "stated") == 0.25
+    for text in ("**Correct**", "Verdict: correct", " Correct", '"Correct"', "hm"):
+        assert confidence_of(replace(reply, text=text), "token") is None, text
+    assert confidence_of(replace(reply, text="hm (confidence: 0.25)"), "stated") is None
     assert confidence_of(replace(reply, reasoning="hm"), "token") is None
     assert confidence_of(replace(reply, token_logprobs=None), "token") is None
-    assert confidence_of(replace(reply, reasoning="hm"), "stated") == stated_confidence(reply.text)
+    assert confidence_of(replace(reply, reasoning="hm"), "stated") == 0.25
 
 
 OWN = """
@@ -290,7 +315,30 @@ def test_a_loop_of_a_users_is_run_on_a_text_that_is_piped(tmp_path: Path) -> Non
 
 def test_claims_of_replies() -> None:
     assert claims_of("1. A is B\n\n- C\n* None.\nNULL\n") == ["A is B", "C"]
-    assert claims_of(' "none" ') == []
+    for none in (' "none" ', "**NULL**", "`NULL`", "[NULL]", "(none)", "NULL (nothing)", "No further claims.", "N/A",
+                 "There are none.", "NULL\n\nAll done", "No other claims in the text."):  # fmt: skip
+        assert claims_of(none) == [], none
+    assert claims_of("**None of these was king.**") == ["None of these was king."]
+    assert claims_of("No claims were filed in Rome.") == ["No claims were filed in Rome."]
+
+
+def test_a_next_query_that_says_nothing_new_is_none(tmp_path: Path) -> None:
+    """Else the same passages would be read until the rounds end."""
+
+    class Again(Scripted):
+        def reply(self, call: Call, seed: int, temperature: float) -> Completion:
+            kind = str(call.prompt).split()[0]
+            text = {"Filter": "Next query: NONE" if "t0/" in call.key else "Next query: the ship", "Check": "hm"}
+            text |= {"Extract": "NULL" if "The ship\n" in str(call.prompt) else "The ship"}
+            return replace(say("Check"), text=text[kind])
+
+    recipe = write_listening(tmp_path, 1, ["One two.", "Two three."], filter_prompt="filter.txt", top=2, max_rounds=3)
+    (tmp_path / "mine.py").write_text("def wiki(query):\n    return [f'{query} {i}' for i in range(9)]\n"
+                                      "def meaning(pairs):\n    return []\n")  # fmt: skip
+    engines: list[Again] = []
+    run_scripted(Again, recipe, tmp_path / "log", engines=engines)
+    read = {str(call.prompt) for call in engines[0].calls if str(call.prompt).startswith("Filter")}
+    assert read == {f"Filter The ship | The ship {i}\n\nThe ship {i + 1}" for i in (0, 2, 4)}
 
 
 @pytest.mark.parametrize(
@@ -321,30 +369,129 @@ def test_a_text_that_is_piped_has_the_checks_of_the_log(name: str, tmp_path: Pat
         assert live == [{key: row.get(key) for key in names} for row in wanted]
 
 
+LIVE = """
+[[policy]]
+name = "sure"
+kind = "buzz"
+confidence = [0.0, 0.5, 0.9]
+[[policy]]
+name = "clock"
+kind = "buzz"
+words_per_second = 100.0
+[[policy]]
+name = "patient"
+kind = "buzz"
+patience = 2
+max_claims = 3
+[[policy]]
+name = "units"
+kind = "buzz"
+max_claims = { per_unit = 1 }
+[[policy]]
+name = "deep"
+kind = "buzz"
+max_rounds = 9
+"""
+
+
+@pytest.mark.parametrize("sees", ["claims", "verdicts"])
 def test_policies_act_live_as_in_replay(
-    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+    sees: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe, file = write_listening(tmp_path, 4, **KEYS["all prompts"]), tmp_path / "buzz.toml"
-    file.write_text(
-        '[[policy]]\nname = "sure"\nkind = "buzz"\nconfidence = [0.0, 0.5, 0.9]\n'
-        '[[policy]]\nname = "clock"\nkind = "buzz"\nwords_per_second = 100.0\n'
-    )
+    """Also where replay leaves a text out: nothing is decided then. A clock goes by seconds, which differ."""
+    recipe = write_listening(tmp_path, 4, **KEYS["all prompts"], sees=sees)
+    file = tmp_path / "buzz.toml"
+    file.write_text(LIVE)
     log = go(recipe, tmp_path / "log")
-    outcomes = replay.run(log, file, resamples=20).outcomes.collect()
+    outcomes = pl.concat([_outcomes(log, policy) for policy in load_policies(file).policies])
     monkeypatch.setattr(EngineSettings, "opened", lambda *_: Scripted(3, lambda *_: None))
-    acted = 0
+    acted = dict[str, int]()
     for example, text in collect(log.scan("examples", ["example_id", "question"])).rows():
         (tmp_path / "text.txt").write_text(text)
         command(str(recipe), file, tmp_path / "text.txt")
         lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("**")]
-        of_text = outcomes.filter(example_id=example).select("policy", "answer", "position")
-        for policy, answer, position in of_text.rows():
-            (line,) = [one for one in lines if f": {policy} says" in one]
-            assert line.endswith(answer)
-            if answer == "refuted" and policy != "clock":
-                assert line.startswith(f"** word {position}:")
-                acted += 1
-    assert acted > 2
+        of_text = {row["policy"]: row for row in outcomes.filter(example_id=example).rows(named=True)}
+        assert len(lines) == 7
+        for line in lines:
+            place, policy = line.split(": ")[0], line.split(": ")[1].split(" says ")[0].split(" decides ")[0]
+            row = of_text.get(policy)
+            if row is None:
+                assert line.startswith(f"** end: {policy} decides nothing")
+                continue
+            assert line.endswith(f"says {row['answer']}")
+            acted[policy] = acted.get(policy, 0) + (row["answer"] == "refuted")
+            if policy != "clock":
+                assert place == ("** end" if row["answer"] == "supported" else f"** word {row['position']:.0f}")
+    assert acted["clock"] > 0
+    assert sum(acted.values()) > 4
+
+
+def _outcomes(log: Log, policy: Any) -> pl.DataFrame:
+    try:
+        return (
+            replay.run(log, [policy], resamples=2)
+            .outcomes.collect()
+            .select("policy", "example_id", "answer", "position")
+        )
+    except ThinkbackError:
+        return pl.DataFrame(schema={"policy": pl.String, "example_id": pl.String, "answer": pl.String,
+                                    "position": pl.Float64})  # fmt: skip
+
+
+def test_policies_that_do_not_act_on_what_is_heard_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, file, text = write_listening(tmp_path, 4, every=2), tmp_path / "buzz.toml", tmp_path / "text.txt"
+    keys = {"caps": "max_claims = { per_unit = 2 }", "other": 'pool = "no-filter"', "mine": 'pool = "heard"'}
+    listed = [f'[[policy]]\nname = "{name}"\nkind = "buzz"\n{key}\n' for name, key in keys.items()]
+    file.write_text("".join(listed) + '[[policy]]\nname = "best"\nkind = "best buzz"\n')
+    text.write_text("")
+    monkeypatch.setattr(EngineSettings, "opened", lambda *_: Scripted(3, lambda *_: None))
+    command(str(recipe), file, text)
+    lines = capsys.readouterr().out.splitlines()
+    assert sorted(line.split(" ")[0] for line in lines[:3]) == ["`best`", "`caps`", "`other`"]
+    assert [line.split(" nothing")[0] for line in lines[3:]] == ["** end: mine decides"]
+    file.write_text("".join(listed[:2]))
+    with refuses("unsuitable", "`heard`"):
+        command(str(recipe), file, text)
+
+
+def test_a_text_that_is_no_utf_8_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe, file = write_listening(tmp_path, 4), tmp_path / "buzz.toml"
+    file.write_text('[[policy]]\nname = "buzz"\nkind = "buzz"\n')
+    (tmp_path / "text.txt").write_bytes(b"Zo\xeb is here.")
+    monkeypatch.setattr(EngineSettings, "opened", lambda *_: Scripted(3, lambda *_: None))
+    with refuses("format", "UTF-8") as error:
+        command(str(recipe), file, tmp_path / "text.txt")
+    assert "\n" not in str(error.value)
+    assert LiveText(StringIO("\ufeffOne two")).reveal(PreparedExample("", {}, {}), Hear(0, 1)) == "One"
+
+
+def test_a_live_text_may_have_any_number_of_words(tmp_path: Path) -> None:
+    class Silent(Scripted):
+        def reply(self, call: Call, seed: int, temperature: float) -> Completion:
+            return replace(say("Check"), text="NULL")
+
+    read, heard = load_recipe(write_listening(tmp_path, every=1)), list[int]()
+    text = LiveText(StringIO("word " * 2_100))
+    listen(read, listening_step(read, None), text, lambda row: heard.append(row.columns["position"]),
+           lambda _: Silent(1, lambda *_: None))  # fmt: skip
+    assert heard == list(range(1, 2_101))
+
+
+def test_a_pool_is_listened_to_by_its_own_engine(tmp_path: Path) -> None:
+    recipe = write_listening(tmp_path, engine="other")
+    text = recipe.read_text().replace("[answers]", '[engines.other]\nkind = "openai"\nmodel = "second"\n'
+                                      'base_url = "http://127.0.0.1:8/v1"\n[answers]')  # fmt: skip
+    recipe.write_text(text)
+    read, opened = load_recipe(recipe), list[str]()
+
+    def opens(one: Recipe) -> Scripted:
+        opened.append(one.engine.model)
+        return Scripted(1, lambda *_: None)
+
+    listen(read, listening_step(read, None), LiveText(StringIO("One two.")), lambda _: None, opens)
+    assert opened == ["second"]
 
 
 def test_words_are_heard_as_they_come(tmp_path: Path) -> None:

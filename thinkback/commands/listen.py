@@ -30,36 +30,63 @@ def listen(
     from generate.recipes.recipe import load_recipe
     from generate.sampling.live import LiveText, listening_step
     from generate.sampling.live import listen as run
-    from replay.kinds.buzz import Buzz
-    from replay.policies.toml import load_policies
+    from generate.sampling.loop_rows import pool_settings
     from thinkback import console
-    from toolkit.errors import NotFoundError, UnsuitableError
+    from toolkit.errors import NotFoundError
 
     read = load_recipe(recipe, settings or ())
     step = listening_step(read, pool)
-    chosen = [policy for policy in load_policies(policies).policies if isinstance(policy, Buzz)]
-    if not chosen:
-        raise UnsuitableError(f"`{policies}` has no policy of kind `{Buzz.kind}`, which acts on a text")
+    chosen, left = _policies_of(policies, step.pool, getattr(step.loop, "every", SENTENCES) == SENTENCES)
+    for line in left:
+        console.say(line)
     if text is not None and not text.is_file():
         raise NotFoundError(f"there is no file `{text}`")
-    decisions = _Decisions(step.pool, [replace(one, pool=step.pool) for one in chosen])
+    decisions = _Decisions(step.pool, pool_settings(step), chosen)
 
     def note(row: Row) -> None:
-        decisions.add(row.columns)
+        decisions.rows.append(row)
         console.say(_row_line(row.columns))
         if row.columns["verdict"] == "refuted":  # at no other row a policy acts
-            for line in decisions.new_lines(ended=False):
+            for line in decisions.new_lines(heard.count, ended=False):
                 console.say(line)
         sys.stdout.flush()
 
     source = sys.stdin if text is None else text.open(encoding="utf-8")
+    heard = LiveText(source, words_per_second)
     try:
-        run(read, step, LiveText(source, words_per_second), note, allow_keys=allow_keys or ())
+        run(read, step, heard, note, allow_keys=allow_keys or ())
     finally:
         if text is not None:
             source.close()
-    for line in decisions.new_lines(ended=True):
+    for line in decisions.new_lines(heard.count, ended=True):
         console.say(line)
+
+
+SENTENCES = "sentences"
+
+
+def _policies_of(file: Path, pool: str, units: bool) -> tuple[list[Buzz], list[str]]:
+    """The policies of a file that act on a pool, and a line for each that does not. units: whether the sentence of a
+    claim is known when it is extracted. UnsuitableError where no policy acts.
+    """
+    from replay.kinds.buzz import Buzz, ClaimCap
+    from replay.policies.toml import load_policies
+    from toolkit.errors import UnsuitableError
+
+    chosen, left = list[Buzz](), list[str]()
+    for one in load_policies(file).policies:
+        if not isinstance(one, Buzz) or one.diagnostic:
+            left.append(f"`{one.name}` is left out: it is not of kind `{Buzz.kind}`, which acts on a text")
+        elif one.pool not in (None, pool):
+            left.append(f"`{one.name}` is left out: it acts on pool `{one.pool}`, and this is `{pool}`")
+        elif isinstance(one.max_claims, ClaimCap) and not units:
+            left.append(f"`{one.name}` is left out: its `max_claims` is by unit, and only at the ends of sentences "
+                        "these are known when a claim is")  # fmt: skip
+        else:
+            chosen.append(replace(one, pool=pool))
+    if not chosen:
+        raise UnsuitableError(f"`{file}` has no policy of kind `{Buzz.kind}` that acts on pool `{pool}`")
+    return chosen, left
 
 
 def _row_line(row: Mapping[str, Any]) -> str:
@@ -71,36 +98,44 @@ def _row_line(row: Mapping[str, Any]) -> str:
 
 
 class _Decisions:
-    """What policies do with the rows so far. One with a clock needs the text's length, so it is asked at the end."""
+    """What policies do with the `rows` so far, as replay does. One with a clock needs the text's length, so it is asked
+    at the end. settings: of the pool, as a manifest has them.
+    """
 
-    def __init__(self, pool: str, policies: Sequence[Buzz]):
-        self.pool, self.waiting = pool, list(policies)
-        self.rows: list[dict[str, Any]] = []
+    def __init__(self, pool: str, settings: Mapping[str, Any], policies: Sequence[Buzz]):
+        self.pool, self.settings, self.waiting = pool, settings, list(policies)
+        self.rows: list[Row] = []
 
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Takes a row of `checks`."""
-        self.rows.append({"example_id": "text", "pool": self.pool, **row})
+    def new_lines(self, length: int, ended: bool) -> list[str]:
+        """A line for each policy that acts now, or, once the text of so many words has ended, that it does not."""
+        lines = list[str]()
+        for one in [one for one in self.waiting if ended or one.words_per_second is None]:
+            acts, line = self._decide(one, length)
+            if acts or ended:
+                lines.append(line)
+                self.waiting.remove(one)
+        return lines
 
-    def new_lines(self, ended: bool) -> list[str]:
-        """A line for each policy that acts now, or, once the text has ended, that it does not."""
-        able = [one for one in self.waiting if ended or one.words_per_second is None]
-        acting = self._positions(able) if self.rows and able else {}
-        lines = [f"** word {acting[one.name]}: {one.name} says refuted" for one in able if one.name in acting]
-        self.waiting = [one for one in self.waiting if one.name not in acting]
-        return lines + [f"** end: {one.name} says supported" for one in self.waiting if ended]
-
-    def _positions(self, policies: Sequence[Buzz]) -> dict[str, int]:
-        """The word at which each policy acts on the rows so far, by its name."""
+    def _decide(self, policy: Buzz, length: int) -> tuple[bool, str]:
+        """Whether a policy acts on the rows so far, and a line that says so, or why replay would leave the text out."""
         import polars as pl
 
         import replay
+        from generate.sampling.loop_rows import further_table_rows
+        from toolkit.errors import ThinkbackError
         from toolkit.log import open_log
+        from toolkit.log.contract.manifest import Manifest, now
 
-        checks = pl.DataFrame(self.rows, infer_schema_length=None)
+        if not self.rows:
+            return False, f"** end: {policy.name} decides nothing: the text has no word"
+        checks = further_table_rows("checks", (("text", self.pool, row) for row in self.rows))
         row = {"example_id": "text", "dataset": "text", "split": "test", "question": "", "gold_error": True}
-        examples = pl.DataFrame({**row, "length": checks["position"].max()})
-        log = open_log({"examples": examples, "checks": checks})
-        going_on = [replace(policy, on_missing="use_available") for policy in policies]
-        outcomes = replay.run(log, going_on, resamples=2).outcomes.collect()
-        acting = outcomes.filter(pl.col("answer") == "refuted")
-        return dict(acting.select("policy", "position").iter_rows())
+        log = open_log({"examples": pl.DataFrame({**row, "length": length}), "checks": checks})
+        log = replace(log, manifest=Manifest("text", now(), {}, pools={self.pool: self.settings}))
+        try:
+            outcome = replay.run(log, [policy], resamples=2).outcomes.collect().row(0, named=True)
+        except ThinkbackError as error:
+            return False, f"** end: {policy.name} decides nothing: {error}"
+        if outcome["answer"] == "refuted":
+            return True, f"** word {outcome['position']:.0f}: {policy.name} says refuted"
+        return False, f"** end: {policy.name} says supported"
