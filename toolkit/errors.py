@@ -180,21 +180,21 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: str, choices: Iterable[str]) -> str | None:
     """The known name that a misspelt one most likely means, whatever the case; None where none is similar."""
-    folded = {one.casefold(): one for one in known}
+    folded = {one.casefold(): one for one in choices}
     likeness = LIKENESS if len(name) > SHORT else LIKENESS_OF_SHORT
     near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=likeness)
     begun = [one for one in folded if len(name) > SHORT and one.startswith(name.casefold())]
     return folded[(near or begun)[0]] if near or begun else None
 
 
-def suggest(name: str, known: Iterable[str], limit: int = 12) -> str:
+def suggest(name: str, choices: Iterable[str], limit: int = 12) -> str:
     """The end of a message about an unknown name: the nearest known name, then the known ones.
 
     `suggest("marign", ["margin", "budget"])` gives "did you mean `margin`? there are: `budget`, `margin`".
     """
-    names = sorted(set(known))
+    names = sorted(set(choices))
     if not names:
         return "there are none"
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
@@ -204,10 +204,10 @@ def suggest(name: str, known: Iterable[str], limit: int = 12) -> str:
     return f"{hint}{there} {listed(names[:limit])}{more}"
 
 
-def require_known(name: str, known: Iterable[str], lacking: str) -> None:
-    """Raises UnknownError unless the name is known. Its line is `lacking` followed by the nearest known name."""
-    if name not in known:
-        raise UnknownError(f"{lacking}; {suggest(name, known)}")
+def require_known(name: str, choices: Iterable[str], line: str) -> None:
+    """Raises UnknownError unless the name is known. Its line is `line` followed by the nearest known name."""
+    if name not in choices:
+        raise UnknownError(f"{line}; {suggest(name, choices)}")
 
 
 @contextmanager

@@ -63,7 +63,7 @@ def flat(traces: list[tuple[Any, ...]]) -> pl.DataFrame:
     return pl.DataFrame(rows, TYPES, orient="row")
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(TRACES, st.sampled_from(["parquet", "jsonl"]))
 def test_mapping_then_export_is_the_identity(traces: list[tuple[Any, ...]], to: str) -> None:
     with tempfile.TemporaryDirectory() as place:

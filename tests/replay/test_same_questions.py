@@ -13,8 +13,9 @@ import pytest
 import replay
 from replay import Sample
 from replay.data.contents import open_with_contents
+from replay.data.read import BlockRequest, read_block
+from replay.policies.base import Evaluator, needs_of_policies
 from replay.runs.compare.same_questions import SCHEMA, SameQuestions, SampleSums, sample_variation_rows
-from replay.runs.passes.passes import evaluators_by_block
 from tests.errors import refuses
 from tests.logs import log
 from toolkit.log import Log, collect
@@ -148,9 +149,10 @@ def test_limits_of_one_other_run_hold_what_other_runs_give(tmp_path: Path) -> No
     saved, contents = open_with_contents(made(tmp_path, pools))
     policies = [one.resolve(contents) for one in (ONE, THREE)]
     rows = collect(saved.scan("examples", ["example_id", "labels", "gold", "cluster"]), saved).sort("example_id")
+    request = BlockRequest(needs_of_policies(policies, contents))
     said, values = list[SameQuestions](), list[dict[str, float]]()
     for start in range(0, len(right), questions):
-        (on,) = evaluators_by_block(saved, contents, policies, rows[start : start + questions], "n")
+        on = Evaluator(read_block(saved, rows[start : start + questions], request), policies)
         sums = SampleSums.sums_over_blocks([on.block], policies, np.ones(questions))
         said.append(SameQuestions(sample_variation_rows(policies, sums), 0.95, "", True, {}))
         values.append({policy.name: on.outcome(policy).correct.mean() for policy in policies})

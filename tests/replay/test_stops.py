@@ -15,7 +15,7 @@ def seen(code: list[int], score: list[float]) -> Prefix:
     """Statistics of one example whose traces all come in order of generation and are verified at once."""
     codes, scores = np.array([code]), np.array([score])
     places = np.broadcast_to(np.arange(len(code)), codes.shape)
-    answers = max(code) + 1
+    answers = max(max(code) + 1, 1)
     first = np.array([[code.index(a) if a in code else 99 for a in range(answers)]])
     first_place = np.take_along_axis(first, np.maximum(codes, 0), axis=1)
     votes, best = _running_votes(codes, first_place, answers), running_best(codes, scores, places, answers)
@@ -26,7 +26,8 @@ def seen(code: list[int], score: list[float]) -> Prefix:
         "verified_answers": best.verified_answers, "best_score": best.best_score, "lead": best.lead,
         "last_score": scores, "tokens": steps * 10.0, "completion_tokens": steps * 5.0,
     }  # fmt: skip
-    return Prefix(LazyArrays(told, told.__getitem__))
+    matches = {name: codes == number for number, name in enumerate("ABCD")}
+    return Prefix(LazyArrays(told, told.__getitem__), answer_matches=LazyArrays(matches, matches.__getitem__))
 
 
 def test_running_statistics_by_hand():

@@ -37,12 +37,17 @@ select = "majority"
 COLUMNS = ("accuracy", "tokens", "calls", "traces", "latency_s")
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Result]:
+SIMULATED = ((30, 3, 5, "first"), (7, 2, 6, "vote"), (60, 5, 7, None), (12, 4, 8, "first"))
+"""Examples, labels and seed of the logs, and the baseline of the result on each."""
+
+
+@pytest.fixture(scope="module", params=SIMULATED, ids=lambda log: f"{log[0]} examples")
+def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Result]:
     """A result, and the same saved and loaded."""
     folder = tmp_path_factory.mktemp("cells")
-    simulate(folder / "log", examples=30, traces=3, labels=3, seed=5)
-    live = replay.run(folder / "log", POLICIES, baseline="first", resamples=40)
+    examples, labels, seed, baseline = request.param
+    simulate(folder / "log", examples=examples, traces=3, labels=labels, seed=seed)
+    live = replay.run(folder / "log", POLICIES, baseline=baseline, resamples=40)
     live.save(folder / "saved")
     return live, replay.load(folder / "saved")
 
@@ -53,7 +58,7 @@ def cells(result: Result, **options: Any) -> dict[tuple[str, str], str]:
     return {(row["policy"], name): value for row in rows for name, value in row.items() if name not in ("#", "policy")}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.sampled_from(COLUMNS), min_size=1, unique=True), st.booleans(), st.none() | st.integers(1, 4))
 def test_a_cell_is_a_function_of_the_result(
     results: tuple[Result, Result], columns: list[str], loaded: bool, limit: int | None
