@@ -39,7 +39,8 @@ class HttpSearch(Checked):
     reply is the list; `text`, `title` and `id` are paths within one of them.
 
     A request is sent again after silence for `timeout_s`, a dropped connection, or a status of `RETRIED`, at most
-    `retries` times, with exponential backoff or when the server says; and not more often than `requests_per_second`.
+    `retries` times, with exponential backoff or when the server says, after a minute at most; and, the first time and
+    again, not more often than `requests_per_second`. The seconds of a search are those of its last request.
     """
 
     url: str = setting()
@@ -99,16 +100,11 @@ class _HttpSearch:
     def _pool(self) -> Any:
         from urllib3 import PoolManager, Retry
 
-        again = Retry(
-            total=self.settings.retries, backoff_factor=self.settings.backoff_s, backoff_max=LONGEST_WAIT_S,
-            status_forcelist=RETRIED, allowed_methods=None, raise_on_status=False, redirect=3,
-        )  # fmt: skip
-        return PoolManager(maxsize=self.at_once, retries=again, timeout=self.settings.timeout_s)
+        once = Retry(total=None, connect=0, read=0, status=0, other=0, redirect=3, raise_on_status=False)
+        return PoolManager(maxsize=self.at_once, retries=once, timeout=self.settings.timeout_s)
 
     def _search_once(self, request: Search) -> Results:
-        from urllib3.exceptions import HTTPError
-
-        one, began = self.settings, time.perf_counter()
+        one = self.settings
         fill = {"query": request.query, "top": str(request.top)}
         secret = {name: _VARIABLE.sub(lambda match: os.environ[match[1]], one.headers[name]) for name in one.headers}
         url = _filled(one.url, fill, quoted=True)
@@ -116,17 +112,32 @@ class _HttpSearch:
             query = urlencode({name: _filled(value, fill) for name, value in one.params.items()})
             url += f"{'&' if '?' in url else '?'}{query}"
         content = {"json": _filled_json(one.body or {}, fill, request.top)} if one.method == "POST" else {}
-        self._wait_for_turn()
-        try:
-            reply = self._pool.request(one.method, url, headers=secret, **content)
-        except HTTPError as error:
-            reason = " ".join(str(getattr(error, "reason", None) or error).split())
-            raise SearchError(f"`{self.place}`: no answer from {_host(url)}: {reason}", code="server") from None
+        reply, spent = self._reply(url, {"headers": secret, **content})
         if reply.status >= 300:
             raise SearchError(
                 f"`{self.place}`: {_host(url)} answered {reply.status}: {_excerpt(reply.data)}", code="server"
             )
-        return self._results(reply.data, request, time.perf_counter() - began)
+        return self._results(reply.data, request, spent)
+
+    def _reply(self, url: str, content: Mapping[str, Any]) -> tuple[Any, float]:
+        """The reply to a request that is sent until it is answered, and the seconds of the last time, without waits."""
+        from urllib3 import Retry
+        from urllib3.exceptions import HTTPError
+
+        for number in range(self.settings.retries + 1):
+            self._wait_for_turn()
+            began, pause, reason = time.perf_counter(), self.settings.backoff_s * 2**number, ""
+            try:
+                reply = self._pool.request(self.settings.method, url, **content)
+                spent = time.perf_counter() - began
+                if reply.status not in RETRIED or number == self.settings.retries:
+                    return reply, spent
+                pause = Retry().get_retry_after(reply) or pause
+            except HTTPError as error:
+                reason = " ".join(str(getattr(error, "reason", None) or error).split())
+            if number < self.settings.retries:
+                time.sleep(min(pause, LONGEST_WAIT_S))
+        raise SearchError(f"`{self.place}`: no answer from {_host(url)}: {reason}", code="server")
 
     def _wait_for_turn(self) -> None:
         if self.settings.requests_per_second is None:
@@ -151,6 +162,10 @@ class _HttpSearch:
             )
         rows = rows[: request.top]
         texts = [_text_at(row, self.settings.text) for row in rows]
+        if rows and not any(texts):
+            raise SearchError(
+                f"`{self.place}.text`: no result has a text at `{self.settings.text}`: {_excerpt(data)}", code="format"
+            )
         if self.settings.title is not None:
             titles = [_text_at(row, self.settings.title) for row in rows]
             texts = [f"{title}: {text}" if title else text for title, text in zip(titles, texts, strict=True)]

@@ -119,6 +119,7 @@ BROKEN: dict[str, tuple[Answer, str, str]] = {
     "404": ((404, {}, b"<html>nothing here</html>"), "server", "nothing here"),
     "HTML": ((200, {}, b"<html>log in</html>"), "format", "log in"),
     "nothing": ((200, {}, b""), "format", "JSON"),
+    "no text": ((200, {}, b'{"web": {"results": [{"body": "x"}]}}'), "format", "`snippet`"),
     "another form": ((200, {}, b'{"items": []}'), "format", "`items`"),
     "dropped": ((0, {}, b""), "server", "127.0.0.1"),
 }
@@ -153,6 +154,15 @@ def test_requests_a_second_are_limited() -> None:
         service = settings.opened(None, "search.web")  # type: ignore[arg-type]
         service.answer([(Search(f"q{i}", "web", 2), {}) for i in range(6)])
         assert heard.times[-1] - heard.times[0] > 0.2  # five gaps of 50 ms, less what a slow arrival of the first takes
+
+
+def test_what_is_sent_again_waits_for_its_turn_too() -> None:
+    answers: list[Answer] = [(429, {}, b""), (429, {}, b""), (200, {}, rows("x"))]
+    with server(lambda number, _: answers[number]) as (address, heard):
+        settings = HttpSearch(url=f"{address}?q={{{{query}}}}", requests_per_second=5, backoff_s=0, **PLACES)
+        got = search(settings)
+        assert heard.times[2] - heard.times[0] > 0.35  # two turns of 0.2 s
+        assert got.latency_s < 0.2  # of the last request, without waits
 
 
 @pytest.mark.parametrize(
