@@ -134,11 +134,14 @@ def test_without_ray_its_package_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     assert CHOSEN.get() is None
 
 
-def test_a_slow_part_is_begun_beside_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first attempt at part 2 never ends; once it took longer than four others, a second one ends it."""
+@pytest.mark.parametrize(("slow", "parts"), [(2, 4), (0, 30)])
+def test_a_slow_part_is_begun_beside_itself(slow: int, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first attempt at a part never ends; once it took longer than four others, a second one ends it, also where
+    parts wait that may not be begun so far ahead of it.
+    """
     monkeypatch.setattr(pools, "SLOW", 0.0)
-    pool = ScriptedPool(2, lambda part, attempt: "slow" if (part, attempt) == (2, 0) else "done")
+    pool = ScriptedPool(2, lambda part, attempt: "slow" if (part, attempt) == (slow, 0) else "done")
     start = time.monotonic()
-    assert run(pool, range(4)) == [0, 1, 4, 9]
+    assert run(pool, range(parts)) == [number**2 for number in range(parts)]
     assert time.monotonic() - start < 60
-    assert (list(pool.begun).count(2), pool.stopped) == (2, [2])
+    assert (list(pool.begun).count(slow), pool.stopped[0]) == (2, slow)

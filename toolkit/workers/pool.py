@@ -73,9 +73,10 @@ def results_in_order(pool: Pool, job: bytes, parts: Sequence[Part]) -> Iterator[
                 yield open_answer(answers.pop(first))
                 first += 1
                 continue
-            while waiting and len(running) < pool.places and waiting[0] < first + AHEAD * pool.places:
+            ahead = first + AHEAD * pool.places
+            while waiting and len(running) < pool.places and waiting[0] < ahead:
                 begin(waiting.popleft())
-            if not waiting and longest and len(running) < pool.places:
+            if longest and len(running) < pool.places:  # no other part may begin
                 for number in _slow_parts(running.values(), SLOW * max(longest, PAUSE_S))[: pool.places - len(running)]:
                     begin(number)
             for task in pool.finished(list(running), PAUSE_S):
