@@ -134,12 +134,12 @@ async function drawExamples() {
     const open = button(`open-${example}`, id, () => change({ example: id }));
     open.ariaPressed = String(chosen);
     return element("tr", { class: chosen ? "picked" : "" }, element("th", { scope: "row" }, open),
-      element("td", null, data.asked ? data.asked[example] : ""), element("td", null, quality ? "" : word(data.gold[example])),
+      ...(data.asked ? [element("td", null, data.asked[example])] : []), ...(quality ? [] : [element("td", null, word(data.gold[example]))]),
       element("td", null, ...told(one)), element("td", null, ...told(other)));
   };
   const at = found.findIndex((example) => data.ids[example] === state.example);
   const first = Math.max(0, Math.min(at < more ? 0 : at - LISTED / 2, found.length - 1));
-  const heads = ["example", data.asked ? "question" : "", quality ? "" : "gold",
+  const heads = ["example", ...(data.asked ? ["question"] : []), ...(quality ? [] : ["gold"]),
     ...[one, other].map((number) => (quality ? `${policy(number).called}, ${quality}` : policy(number).called))];
   fill("example-list", ...tableOf(heads, found.slice(first, first + more).map(line)));
   fill("example-count", `${counted(found.length, "example")} of ${data.ids.length.toLocaleString("en-US")} here`);
