@@ -187,19 +187,19 @@ def _examples_of_results(results: Sequence[_PageResult], most: int, texts: bool)
     findings, folders = [one.findings for one in results], [one.folder for one in results]
     quality = quality_for_correctness(findings, folders)
     if not others:
-        drawn = [_drawn_examples(first.findings, first.folder, most)]
+        samples = [_drawn_examples(first.findings, first.folder, most)]
     else:
         ids, changed = changed_examples(findings, folders, "correct" if quality is None else quality.name)
         frame, strata = _drawn_examples(first.findings, first.folder, most, ids, changed)
         frames = [frame, *(_example_rows(one.findings, frame["example_id"]) for one in others)]
         alone = [len(one.findings.examples) - len(ids) for one in results]
-        drawn = [
+        samples = [
             (rows, [*strata, *([("in this result alone", left, 0)] if left else [])])
             for rows, left in zip(frames, alone, strict=True)
         ]
     return [
         _page_examples(one.findings, one.folder, one.names, *rows, texts, quality)
-        for one, rows in zip(results, drawn, strict=True)
+        for one, rows in zip(results, samples, strict=True)
     ]
 
 
