@@ -393,7 +393,7 @@ def _cluster_chart() -> Spec:
 
 def _reward_chart() -> Spec:
     """The chart of what policies made of the rounds of a hop: whether each is rewarded, who leads, where they stop."""
-    rewards, stops, x = _data_chart("rewards"), _data_chart("stops"), _step_axis("rounds")
+    rewards, stops, x = _data_chart("rewards"), _data_chart("stops"), _step_axis("rounds read")
     y = _policy_axis("policies", **_axis_title_above())
     shape = alt.Shape("reward:N", scale=_fixed_scale(REWARDS, REWARD_SHAPES), legend=_legend_beside_title())
     tips = ["name:N", "round:Q", "reward:N", alt.Tooltip("frontier:N", title="cluster: support"), "moved up:N"]
