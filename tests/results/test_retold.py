@@ -63,7 +63,7 @@ def pictured(again: Result) -> None:
     assert again.folder is not None
     names = [one.name for one in again.policies]
     paths = _page_examples(
-        again, again.folder, names, *_drawn_examples(again, again.folder, 100), with_texts=False
+        again, again.folder, names, *_drawn_examples(again, again.folder, 100), with_texts=False, quality=None
     ).data["paths"]
     traces, scores, orders, stops = (rows_in(paths[name]) for name in ("traces", "scores", "orders", "stops"))
     lists = {(one["row"], one["order"]): one for one in orders}
