@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("toolkit", "generate", "replay", "thinkback")
 COMMANDS = "thinkback.commands"
 LIMITS = {
-    "lines": 103_690, "modules": 475, "modules with one importer": 111, "files in a folder": 20,
+    "lines": 103_730, "modules": 475, "modules with one importer": 111, "files in a folder": 20,
     "imports in a chain": 9, "public names": 2_218,
 }  # fmt: skip
 """Lowered, never raised, unless the commit gives the reason."""

@@ -12,7 +12,8 @@ import pytest
 from replay.studies.buzz.acts import contrast, kappa_values
 from replay.studies.buzz.published import published_fixed
 from replay.studies.buzz.study import BuzzStudy
-from replay.studies.buzz.systems import DIVER, PREFIXES
+from replay.studies.buzz.systems import DIRECT, DIVER, PREFIXES, SEARCH, match_rules
+from replay.studies.buzz.tables import _baseline_lines
 from replay.studies.buzz.verdicts import _gains, density_groups, findings
 from replay.studies.kit.runs import joint_cells, mean_cells
 from replay.studies.kit.verdicts import Answer, Finding
@@ -310,6 +311,39 @@ def test_a_system_without_a_part_is_not_compared_with_its_whole(tmp_path: Path) 
     answers = [answer_of(found.parts[0], one) for one in questions]
     assert {one.answer for one in answers} == {Answer.UNASKED}
     assert all("one-shot" in one.why for one in answers)
+    for name, heads in (("timing", ["method"]), ("table_a_5", ["method", "quantity"]), ("table_6", ["pool", "kind"]),
+                        ("table_9", ["extraction", "revision"])):  # fmt: skip
+        rows = cells(found, name, *heads).values()
+        assert rows
+        assert all(row.get("published") is None and row.get("published_within_20") is None for row in rows), name
+
+
+def test_baselines_without_dev_are_named_as_such(tmp_path: Path) -> None:
+    """Verdicts on texts of the test split alone: the method is compared with each, and nothing is said of dev. With
+    those of `direct` on dev `search` is not compared.
+    """
+    names = [f"t{one}" for one in range(4)] + [f"d{one}" for one in range(4)]
+    rows = [(name, "refuted") for name in names]
+    log = hand_log(tmp_path / "log", rows, ("example_id", "verdict"), example_id=names, gold_error=[True] * 8,
+                   split=["test"] * 4 + ["dev"] * 4)  # fmt: skip
+    asked = [(pool, name, None, True) for pool in ("direct", "search") for name in names[:4]]
+    (part,) = report(with_texts(log, tmp_path / "without", asked)).parts
+    (group,) = part.systems.groups
+    assert (part.baseline_choice(group).name, len(part.baselines(group))) == (None, 2)
+    assert len(_baseline_lines(part)) == 1
+    asked += [("direct", name, None, True) for name in names[4:]]
+    (part,) = report(with_texts(log, tmp_path / "half", asked)).parts
+    assert len(_baseline_lines(part)) == 3  # what was compared, what was chosen, what lacks dev
+    assert [one.method for one in part.systems.every if one.name in part.baselines_without_dev(group)] == [SEARCH]
+    assert [one.method for one in part.systems.every if one in part.baselines(group)] == [DIRECT]
+
+
+@pytest.mark.parametrize("pools", [{}, {"listening": {"match": "prompt", "match_engine": "judge"}}])
+def test_the_rule_by_which_claims_are_matched_is_that_of_the_manifest(pools: dict[str, Any], tmp_path: Path) -> None:
+    plain = hand_log(tmp_path / "log", [("t0", "refuted", True)], ("example_id", "verdict", "matches_error"),
+                     gold_error=[True])  # fmt: skip
+    log = write_log(tmp_path / "said", name="hand", tables=log_tables(plain), pools=pools)
+    assert match_rules(log) == ({"listening": "prompt, judge"} if pools else {})
 
 
 def test_every_rule_of_extraction_and_revision_binds(tmp_path: Path) -> None:

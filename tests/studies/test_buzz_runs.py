@@ -26,7 +26,8 @@ def test_further_rounds_that_decided_take_no_text_from_the_methods(tmp_path: Pat
     """
     rows = [("t0", 0, 0, *ROUND), ("t0", 0, 1, "stream", "supported"), ("t0", 1, 0, *REVISION)]
     rows += [(f"t{one}", 0, 0, "stream", "refuted" if one < 10 else "supported") for one in range(1, 20)]
-    found = report(hand_log(tmp_path / "log", rows, NAMES, gold_error=[True] * 20))
+    rows = [(*row, True) for row in rows]
+    found = report(hand_log(tmp_path / "log", rows, (*NAMES, "matches_error"), gold_error=[True] * 20))
     for table, row in (("table_1", ("first", "DIVER")), ("table_7", ("DIVER",))):
         heads = ("backbone", "method")[-len(row) :]
         assert at(cells(found, table, *heads)[row]["accuracy"]) == 50, table
@@ -39,7 +40,8 @@ def test_further_rounds_that_decided_take_no_text_from_the_methods(tmp_path: Pat
     assert list(map(list, found.left_out.values())) == [["t0"]]
     warned = [line for group in found.words.values() for line in group if code_of(line) == LEFT_OUT]
     assert sum("one round" in line for line in warned) == 1
-    lost = cells(found, "headroom", "method") if "headroom" in found.tables else {}
+    lost = cells(found, "headroom", "method")
+    assert {"DIVER", "one round"} <= {name for (name,) in lost}
     assert all(row["best"] is not None for row in lost.values())
 
 

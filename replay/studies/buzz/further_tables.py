@@ -117,7 +117,7 @@ def _timing_rows(study: BuzzStudy) -> Iterator[Row]:
             "texts": float(((study.texts.error == 1) & acts.replayed).sum()), "gap": gaps.get(one.name),
             "counts": "a claim that names it" if study.names_claims(one) else "any act",
         }  # fmt: skip
-        published = published_timing(study.published) if one.name == main else {}
+        published = published_timing(study.published) if study.is_published_system(one.name) else {}
         yield Row((one.name,), None, values, published)
 
 
@@ -211,8 +211,8 @@ def _cost_rows(study: BuzzStudy) -> Iterator[Row]:
                 "mean": means.get(key),
                 "spread": float(np.std(column, ddof=1)) if whole and len(column) > 1 else None,
             }  # fmt: skip
-            is_main = one.name == study.systems.main.name
-            yield Row((one.name, heading), None, values, published_cost(study.published, key) if is_main else {})
+            published = published_cost(study.published, key) if study.is_published_system(one.name) else {}
+            yield Row((one.name, heading), None, values, published)
 
 
 TABLE_A_5 = Sheet[BuzzStudy](

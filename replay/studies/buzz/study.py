@@ -33,7 +33,16 @@ from replay.studies.buzz.claims import (
 )
 from replay.studies.buzz.people import People, read_people
 from replay.studies.buzz.published import WORK, published_fixed
-from replay.studies.buzz.systems import DIRECT, WITHOUT_PART, System, Systems, policy_of, read_systems, scored_pools
+from replay.studies.buzz.systems import (
+    DIRECT,
+    DIVER,
+    WITHOUT_PART,
+    System,
+    Systems,
+    policy_of,
+    read_systems,
+    scored_pools,
+)
 from replay.studies.kit.published import PublishedDataset, PublishedRow, published_name
 from replay.studies.kit.runs import (
     Pair,
@@ -337,6 +346,10 @@ class BuzzStudy:
         """
         return joint_cells(pairs, self.texts.unit, self.setting.settings, scale, rate=rate)
 
+    def is_published_system(self, name: str) -> bool:
+        """Whether a method is the main one, and DIVER: whose published numbers may stand beside it."""
+        return name == self.systems.main.name and self.systems.main.method == DIVER
+
     # ---- what is chosen on dev ----
 
     @cached_property
@@ -349,6 +362,12 @@ class BuzzStudy:
         """Returns the baselines of a backbone that the main method is compared with: the best on dev, else each."""
         there, best = self._replayed_baselines(group), self.baseline_choice(group).name
         return there if best is None else [one for one in there if one.name == best]
+
+    def baselines_without_dev(self, group: str) -> list[str]:
+        """Returns the baselines of a backbone that were not replayed on dev, where others were."""
+        names = [system.name for system in self._replayed_baselines(group)]
+        chosen = self.baseline_choice(group).name is not None
+        return [name for name in names if chosen and not self.dev_baselines.has(name)]
 
     def _replayed_baselines(self, group: str) -> list[System]:
         return [one for one in self.systems.baselines(group) if self.run.has(one.name)]

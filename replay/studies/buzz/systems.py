@@ -207,7 +207,15 @@ def scored_pools(log: Log) -> frozenset[str]:
 
 
 def match_rules(log: Log) -> dict[str, str]:
-    """Returns the rule by which a pool's claims were compared with the error, where the manifest tells it."""
-    records = dict(_pool_records(None if log.manifest is None else log.manifest.source))
-    settings = {pool: one.get("sampling") for pool, one in records.items()}
-    return {pool: str(one["match"]) for pool, one in settings.items() if isinstance(one, Mapping) and "match" in one}
+    """Returns the rule by which a pool's claims were compared with the error: as the manifest says it of the pool, with
+    the engine that judged them, or of how it was generated.
+    """
+    if log.manifest is None:
+        return {}
+    settings = {pool: one.get("sampling") for pool, one in _pool_records(log.manifest.source)}
+    rules = {pool: str(one["match"]) for pool, one in settings.items() if isinstance(one, Mapping) and "match" in one}
+    for pool in log.manifest.pools:
+        rule, engine = (log.manifest.pool_setting(pool, key) for key in ("match", "match_engine"))
+        if rule is not None:
+            rules[pool] = f"{rule}, {engine}" if engine else str(rule)
+    return rules

@@ -30,6 +30,7 @@ from replay.studies.buzz.systems import DIVER, ONE_SHOT, acting_lines, match_rul
 from replay.studies.buzz.verdicts import baseline_pairs
 from replay.studies.kit.runs import Pair, StudyRun, differences_of_runs, mean_cell
 from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers, with_published, words
+from toolkit.errors import listed
 from toolkit.show import remark
 
 DATASET = "data set"
@@ -110,8 +111,18 @@ def _main_rows(study: BuzzStudy) -> Iterator[Row]:
 def _baseline_lines(study: BuzzStudy) -> list[str]:
     if study.dev is None:
         return ["Without a dev split the method is compared with each baseline; limits hold for all at once."]
-    choices = [line for group in study.systems.groups for line in study.baseline_choice(group).lines]
-    return ["The method is compared with the baseline of each backbone that was best on dev.", *choices]
+    groups = [group for group in study.systems.groups if study.baselines(group)]
+    lines = []
+    if any(study.baseline_choice(group).name is not None for group in groups):
+        lines.append("The method is compared with the baseline of each backbone that was best on dev.")
+    for group in groups:
+        lines += study.baseline_choice(group).lines
+        if study.baseline_choice(group).name is None:
+            names = listed([system.name for system in study.baselines(group)])
+            lines.append(f"No dev: {names}. The method is compared with each of these; limits hold for all at once.")
+        if rest := study.baselines_without_dev(group):
+            lines.append(f"Without dev, and not compared: {listed(rest)}.")
+    return lines
 
 
 def _unlike_lines(study: BuzzStudy) -> Iterator[str]:
@@ -141,8 +152,8 @@ def _fixed_rows(study: BuzzStudy) -> Iterator[Row]:
     ours = {one.label: one for one in sorted(of_group, key=lambda one: one.system is study.systems.main)}
     gaps = gap_cells(study, _baseline_names(study), study.run_of)
     named = [(kind, method, ours.get(method), published) for kind, method, published in rows]
-    listed = {method for _, method, *_ in named}
-    rest = [one for one in of_group if not one.system.checks and one.label not in listed] if named else []
+    in_table = {method for _, method, *_ in named}
+    rest = [one for one in of_group if not one.system.checks and one.label not in in_table] if named else []
     for kind, method, one, published in [*named, *(("not in the paper's table", one.row, one, {}) for one in rest)]:
         values = {} if one is None else quality_cells(study, study.run, one.name) | gaps(one.name)
         yield Row((kind, method), None, values, published)
@@ -305,7 +316,7 @@ def _error_rows(study: BuzzStudy) -> Iterator[Row]:
         shares = study.means({kind: np.where(is_wrong, column, np.nan) for kind, column in columns.items()})
         for kind, column in columns.items():
             wrong, is_main = float(np.nansum(column[is_wrong])), name == main.name
-            published = published_errors(study.published, kind) if is_main else {}
+            published = published_errors(study.published, kind) if study.is_published_system(name) else {}
             values: dict[str, Value] = {
                 "errors": float(np.nansum(column)), "wrong": wrong, "share": shares[kind], "texts": means[kind],
                 "gap": gaps.get(kind) if is_main and len(sides) > 1 else None,
@@ -407,7 +418,9 @@ def _pair_rows(study: BuzzStudy) -> Iterator[Row]:
                 "calls": run.cell(name, "calls"),
                 "short": mean_cell(ends.fill_null(False).to_numpy().astype(float), run.unit, study.setting.settings),
             }  # fmt: skip
-        yield Row((extraction, revision), None, values, published_pair(study.published, extraction, revision))
+        is_published = study.is_published_system(study.systems.main.name)
+        published = published_pair(study.published, extraction, revision) if is_published else {}
+        yield Row((extraction, revision), None, values, published)
 
 
 TABLE_9 = Sheet[BuzzStudy](
