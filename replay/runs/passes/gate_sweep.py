@@ -124,7 +124,7 @@ class BranchBlock:
 
 def branch_block(on: Evaluator, gate: SweptGate, columns: Collection[str] | None = None) -> BranchBlock:
     """Both branches of a `when` (resolved) on a block, with some columns of outcomes, by default all."""
-    never, always = (on.outcome(alway) for alway in gate.never_and_always())
+    never, always = (on.outcome(branch) for branch in gate.never_and_always())
     covered = (never.reason == COVERED) & (always.reason == COVERED)
     base, fired = (
         {name: values for name, values in outcome_values(one, covered).items() if columns is None or name in columns}
